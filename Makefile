@@ -1,0 +1,27 @@
+# Everything runs in .venv, made by `make setup`. PYTHON picks the interpreter that makes it.
+PYTHON ?= python3
+VENV := .venv/bin
+
+.PHONY: setup run test check bench docs clean
+
+setup:            ## environment with everything the tests need
+	$(PYTHON) -m venv .venv
+	$(VENV)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,xtb]'
+
+run:              ## the main job: audit the example model on the embedded data
+	$(VENV)/mlipaudit run --models examples/example_model.zip --run-mode dev --output results
+
+test:             ## the default test run, minutes on two cores
+	$(VENV)/python -m pytest
+
+check:            ## lint and types
+	$(VENV)/ruff check . && $(VENV)/ruff format --check . && $(VENV)/mypy
+
+bench:            ## speed ratios, measured in one run
+	$(VENV)/python bench/simulate_and_predict.py
+
+docs:             ## regenerate the pages that are made from declarations
+	$(VENV)/python docs/generate.py
+
+clean:
+	rm -rf .venv results build dist

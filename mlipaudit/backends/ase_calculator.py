@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Backend for ASE calculators: one structure at a time, each on its own Atoms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ase import Atoms
+from ase.calculators.calculator import BaseCalculator, all_changes
+
+from mlipaudit.backends.ase_dynamics import simulate_with_ase
+from mlipaudit.backends.contract import Backend, CountProgress, ForwardPass, Prediction, SystemRun, Trajectory
+from mlipaudit.failures import Failure
+
+_CUTOFF_NAMES = ("cutoff_distance", "cutoff", "r_max")
+
+
+class CalculatorBackend(Backend):
+    """Runs any ASE calculator."""
+
+    engines = ("ase",)
+
+    def __init__(self, calculator: BaseCalculator) -> None:
+        self.calculator = calculator
+
+    @property
+    def allowed_atomic_numbers(self) -> frozenset[int] | None:
+        """What the calculator's attribute of that name says; ASE itself has no such notion."""
+        numbers = getattr(self.calculator, "allowed_atomic_numbers", None)
+        return None if numbers is None else frozenset(int(number) for number in numbers)
+
+    @property
+    def cutoff(self) -> float | None:
+        """The first numeric attribute among the usual names."""
+        values = (getattr(self.calculator, name, None) for name in _CUTOFF_NAMES)
+        return next((float(value) for value in values if isinstance(value, int | float)), None)
+
+    def forward_pass(self, atoms: Atoms) -> ForwardPass:
+        """A forced recomputation; its neighbour list is part of it and cannot be told apart."""
+        atoms = atoms.copy()
+
+        def run() -> Prediction:
+            self.calculator.calculate(atoms, ["energy", "forces"], all_changes)
+            results = self.calculator.results
+            return Prediction(float(results["energy"]), results["forces"])
+
+        return ForwardPass(run=run, wait=lambda: _discard(run()))
+
+    def _predict(
+        self, systems: Sequence[Atoms], *, forces: bool, progress: CountProgress
+    ) -> list[Prediction | Failure]:
+        answers = []
+        for done, atoms in enumerate(systems, start=1):
+            answers.append(self._predict_one(atoms, forces=forces))
+            progress(done, len(systems))
+        return answers
+
+    def _predict_one(self, atoms: Atoms, *, forces: bool) -> Prediction | Failure:
+        try:
+            own = self._attach(atoms)
+            return Prediction(float(own.get_potential_energy()), own.get_forces() if forces else None)
+        except Exception as error:  # around a system: it costs only itself
+            return Failure.from_exception(error)
+
+    def _attach(self, atoms: Atoms) -> Atoms:
+        # A calculator that overlooks a change of charge must not answer with the last structure's energy.
+        reset = getattr(self.calculator, "reset", None)
+        if reset is not None:
+            reset()
+        own = atoms.copy()
+        own.calc = self.calculator
+        return own
+
+    def _simulate(self, run: SystemRun, engine: str) -> Trajectory:
+        run.atoms = self._attach(run.atoms)
+        return simulate_with_ase(run)
+
+
+def _discard(prediction: Prediction) -> None:
+    """Forces that came back are forces that have arrived."""

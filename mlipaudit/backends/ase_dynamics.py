@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Molecular dynamics of one system through ASE."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from ase import units
+from ase.md.langevin import Langevin
+from ase.md.verlet import VelocityVerlet
+
+from mlipaudit.backends.contract import SystemRun, Trajectory
+from mlipaudit.backends.dynamics import append_frame, initial_velocities, temperature_of, unphysical
+from mlipaudit.failures import Failure
+from mlipaudit.protocol import Ensemble
+
+
+def simulate_with_ase(run: SystemRun) -> Trajectory:
+    """Advance `run.atoms`, whose calculator is attached, by the run's protocol."""
+    protocol, atoms = run.protocol, run.atoms
+    atoms.set_velocities(initial_velocities(atoms, protocol.temperature_kelvin, run.seed))
+    dynamics = _integrator(run)
+    trajectory = Trajectory()
+    trajectory.failure = _check(run, step=0, frame=0)
+    if trajectory.failure:
+        return trajectory
+    _sample(trajectory, run, step=0)
+    run.report(0)
+    for step in range(1, protocol.num_steps + 1):
+        dynamics.step()
+        trajectory.failure = _check(run, step=step, frame=len(trajectory.steps))
+        if trajectory.failure:
+            return trajectory
+        if step % protocol.snapshot_interval == 0:
+            _sample(trajectory, run, step=step)
+        due = step % protocol.log_interval == 0 or step == protocol.num_steps
+        if due and run.report(step):
+            break
+    return trajectory
+
+
+def _integrator(run: SystemRun) -> Any:
+    timestep = run.protocol.timestep_fs * units.fs
+    if run.protocol.ensemble is Ensemble.NVE:
+        return VelocityVerlet(run.atoms, timestep)
+    return Langevin(
+        run.atoms,
+        timestep,
+        temperature_K=run.protocol.temperature_kelvin,
+        friction=run.protocol.friction_per_ps / (1000.0 * units.fs),
+        # Its own stream: the seed itself made the starting velocities.
+        rng=np.random.default_rng((*run.seed, 1)),
+        fixcm=False,
+    )
+
+
+def _check(run: SystemRun, *, step: int, frame: int) -> Failure | None:
+    forces, kinetic = run.atoms.get_forces(), run.atoms.get_kinetic_energy()
+    finite = bool(np.isfinite(forces).all() and np.isfinite(run.atoms.positions).all())
+    return unphysical(
+        finite=finite and bool(np.isfinite(run.atoms.get_potential_energy())),
+        temperature=temperature_of(kinetic, len(run.atoms)),
+        step=step,
+        frame=frame,
+        protocol=run.protocol,
+    )
+
+
+def _sample(trajectory: Trajectory, run: SystemRun, *, step: int) -> None:
+    append_frame(
+        trajectory,
+        step=step,
+        positions=run.atoms.positions,
+        velocities=run.atoms.get_velocities(),
+        potential_energy=run.atoms.get_potential_energy(),
+        kinetic_energy=run.atoms.get_kinetic_energy(),
+    )

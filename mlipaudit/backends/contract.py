@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every backend promises, whatever kind of force field it runs.
+
+`predict` and `simulate` take a list of systems and return a list of values or failures, in order. A system that
+fails costs only itself. Energies are in eV, forces in eV/Å.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mlipaudit.failures import Failure, FailureKind
+
+if TYPE_CHECKING:
+    from ase import Atoms
+
+    from mlipaudit.backends.calibration import Calibration
+    from mlipaudit.protocol import MolecularDynamics
+
+CountProgress = Callable[[int, int], None]
+"""Called with how many systems are done, of how many."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Energy (eV) of one system and, where asked for, forces (eV/Å) of shape [atoms, 3]."""
+
+    energy: float
+    forces: np.ndarray | None = None
+
+
+@dataclass
+class Trajectory:
+    """Sampled frames of one system; stops early with a `failure` when the dynamics left the physical range."""
+
+    steps: list[int] = field(default_factory=list)
+    positions: list[np.ndarray] = field(default_factory=list)
+    """Å, unwrapped; one [atoms, 3] array per frame."""
+    velocities: list[np.ndarray] = field(default_factory=list)
+    """ASE units, Å sqrt(u/eV)^-1."""
+    potential_energy: list[float] = field(default_factory=list)
+    """eV"""
+    kinetic_energy: list[float] = field(default_factory=list)
+    """eV"""
+    temperature: list[float] = field(default_factory=list)
+    """K, of 3N degrees of freedom."""
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """Sent to an observer every `log_interval` steps, once the device has finished them."""
+
+    system: int
+    step: int
+    compiled: bool
+    """Whether a program was compiled since the last report, so that the time in between is no step time."""
+
+
+Observer = Callable[[StepReport], bool | None]
+"""Sees step reports; returning True ends that system's run early."""
+
+
+@dataclass(frozen=True)
+class ForwardPass:
+    """One prepared evaluation of energy and forces, for timing."""
+
+    run: Callable[[], Prediction]
+    """Evaluates once and returns when the forces have arrived."""
+    wait: Callable[[], None]
+    """The same, but hands nothing over: what a stopwatch should hold."""
+    compile_seconds: float | None = None
+    neighbour_seconds: float | None = None
+    """Time to build the neighbour list; None where it is part of `run`."""
+
+
+class Backend(ABC):
+    """Executes one force field."""
+
+    engines: tuple[str, ...] = ()
+    """Molecular-dynamics engines it can use, the preferred one first."""
+
+    @property
+    @abstractmethod
+    def allowed_atomic_numbers(self) -> frozenset[int] | None:
+        """Elements the model covers; None where nobody says."""
+
+    @property
+    def cutoff(self) -> float | None:
+        """Neighbour cutoff in Å, where known."""
+        return None
+
+    def predict(
+        self, systems: Sequence[Atoms], *, forces: bool = False, progress: CountProgress | None = None
+    ) -> list[Prediction | Failure]:
+        """Energies, and forces if asked for, of many systems.
+
+        A system with an element the model does not cover is not tried; one with a non-finite answer is a failure.
+        """
+        answers: list[Prediction | Failure] = [self._reject(atoms) for atoms in systems]  # type: ignore[misc]
+        open_ = [i for i, refusal in enumerate(answers) if refusal is None]
+        predicted = self._predict([systems[i] for i in open_], forces=forces, progress=progress or _silent)
+        for i, prediction in zip(open_, predicted, strict=True):
+            answers[i] = require_finite(prediction)
+        return answers
+
+    def simulate(
+        self,
+        systems: Sequence[Atoms],
+        protocol: MolecularDynamics,
+        *,
+        engine: str | None = None,
+        seed: int = 0,
+        observer: Observer | None = None,
+    ) -> list[Trajectory | Failure]:
+        """Molecular dynamics of many systems.
+
+        Args:
+            systems: starting structures; they are not changed.
+            protocol: settings.
+            engine: one of `engines`, the first of them by default.
+            seed: system i starts from and is driven by random numbers of `[seed, i]`.
+            observer: see `Observer`.
+
+        Returns:
+            A trajectory per system, which may have ended early with a failure, or a failure where none began.
+
+        Raises:
+            ValueError: the engine is not one of `engines`.
+        """
+        engine = engine or self.engines[0]
+        if engine not in self.engines:
+            raise ValueError(f"engine {engine!r} is not one of {self.engines}")
+        results: list[Trajectory | Failure] = []
+        for index, atoms in enumerate(systems):
+            run = SystemRun(index, atoms.copy(), protocol, (seed, index), observer)
+            refusal = self._reject(atoms)
+            results.append(refusal if refusal else self._try_to_simulate(run, engine))
+        return results
+
+    def _try_to_simulate(self, run: SystemRun, engine: str) -> Trajectory | Failure:
+        try:
+            return self._simulate(run, engine)
+        except Exception as error:  # around a system: it costs only itself
+            return Failure.from_exception(error)
+
+    def calibrate(self) -> Calibration:
+        """Speed of the device itself: the default device of jax, whatever the model runs on."""
+        from mlipaudit.backends.calibration import calibrate
+
+        return calibrate()
+
+    @abstractmethod
+    def forward_pass(self, atoms: Atoms) -> ForwardPass:
+        """A prepared, compiled evaluation of energy and forces of one system."""
+
+    @abstractmethod
+    def _predict(
+        self, systems: Sequence[Atoms], *, forces: bool, progress: CountProgress
+    ) -> list[Prediction | Failure]: ...
+
+    @abstractmethod
+    def _simulate(self, run: SystemRun, engine: str) -> Trajectory: ...
+
+    def _reject(self, atoms: Atoms) -> Failure | None:
+        """Why a system cannot be put to this model, if so."""
+        covered = self.allowed_atomic_numbers
+        missing = set(atoms.numbers.tolist()) - covered if covered is not None else set()
+        if not missing:
+            return None
+        from ase.data import chemical_symbols
+
+        symbols = ", ".join(chemical_symbols[number] for number in sorted(missing))
+        return Failure(kind=FailureKind.MISSING_ELEMENTS, message=f"the model does not cover {symbols}")
+
+
+@dataclass
+class SystemRun:
+    """One system on its way through molecular dynamics."""
+
+    index: int
+    atoms: Atoms
+    protocol: MolecularDynamics
+    seed: tuple[int, ...]
+    observer: Observer | None = None
+
+    def report(self, step: int, *, compiled: bool = False) -> bool:
+        """Tell the observer; True when it wants to stop."""
+        return bool(self.observer and self.observer(StepReport(self.index, step, compiled)))
+
+    def stops(self) -> list[int]:
+        """Steps at which the run halts for a frame or a report, ascending, the last step included."""
+        p = self.protocol
+        marks = {*range(0, p.num_steps + 1, p.snapshot_interval), *range(0, p.num_steps + 1, p.log_interval)}
+        return sorted((marks | {p.num_steps}) - {0})
+
+
+def backend_for(force_field: Any) -> Backend:
+    """The backend that runs a force field.
+
+    Raises:
+        ValueError: it is neither an `mlip.models.ForceField`, nor an ASE calculator, nor a backend.
+    """
+    if isinstance(force_field, Backend):
+        return force_field
+    from ase.calculators.calculator import BaseCalculator
+
+    if isinstance(force_field, BaseCalculator):
+        from mlipaudit.backends.ase_calculator import CalculatorBackend
+
+        return CalculatorBackend(force_field)
+    import sys
+
+    # A ForceField can only exist once mlip was imported; do not import it to find out that there is none.
+    if "mlip.models" in sys.modules and isinstance(force_field, sys.modules["mlip.models"].ForceField):
+        from mlipaudit.backends.mlip_force_field import ForceFieldBackend
+
+        return ForceFieldBackend(force_field)
+    raise ValueError(
+        "Provided force field must be either an mlip.models.ForceField or an ASE calculator, "
+        f"not {type(force_field).__name__}."
+    )
+
+
+def set_charge_and_spin(atoms: Atoms, charge: float, spin: int = 1) -> Atoms:
+    """Write total charge and spin multiplicity where models look for them; returns `atoms`.
+
+    mlip reads `charge` and `spin_multiplicity`, other calculators `charge` and `spin`.
+    """
+    atoms.info.update(charge=charge, spin=spin, spin_multiplicity=spin)
+    return atoms
+
+
+def require_finite(prediction: Prediction | Failure) -> Prediction | Failure:
+    """The prediction itself, or a failure that names what in it is not finite."""
+    if isinstance(prediction, Failure):
+        return prediction
+    if not np.isfinite(prediction.energy):
+        return Failure(kind=FailureKind.NON_FINITE, message=f"energy is {prediction.energy}")
+    if prediction.forces is not None and not np.isfinite(prediction.forces).all():
+        bad = int((~np.isfinite(prediction.forces).all(axis=-1)).sum())
+        return Failure(kind=FailureKind.NON_FINITE, message=f"forces on {bad} atoms are not finite")
+    return prediction
+
+
+def _silent(done: int, total: int) -> None:
+    pass

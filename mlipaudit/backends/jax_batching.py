@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Structures as padded graphs: few shapes, so that a whole run compiles a handful of programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from ase import Atoms
+from mlip.graph import Graph, GraphEdges, GraphGlobals, GraphNodes
+from mlip.graph.edge_ordering import DEFAULT_EDGE_ORDERING
+from mlip.graph.neighborhood import get_neighborhood
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Directed neighbour pairs, sorted by sender as mlip's kernels want them."""
+
+    senders: np.ndarray
+    receivers: np.ndarray
+    shifts: np.ndarray
+    """Cells crossed, [edges, 3]; zero without periodicity."""
+
+    def __len__(self) -> int:
+        return len(self.senders)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """One system with its neighbour lists."""
+
+    atoms: Atoms
+    edges: Edges
+    long_range: Edges | None
+
+    @property
+    def periodic(self) -> bool:
+        """Whether any direction is periodic."""
+        return bool(self.atoms.pbc.any())
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Capacity of a padded batch: one spare atom and one spare graph take the padding."""
+
+    atoms: int
+    edges: int
+    graphs: int
+    long_range_edges: int | None = None
+    periodic: bool = False
+
+
+def find_edges(atoms: Atoms, cutoff: float) -> Edges:
+    """Neighbour pairs within `cutoff` Å."""
+    if len(atoms) == 1 and not atoms.pbc.any():
+        # matscipy cannot build a cell around one point.
+        return Edges(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros((0, 3), np.float32))
+    periodic = bool(atoms.pbc.any())
+    senders, receivers, shifts = get_neighborhood(
+        positions=atoms.positions,
+        cutoff=cutoff,
+        pbc=tuple(bool(flag) for flag in atoms.pbc),
+        cell=np.asarray(atoms.cell) if periodic else None,
+        ordering=DEFAULT_EDGE_ORDERING,
+    )
+    if shifts is None:
+        shifts = np.zeros((len(senders), 3), np.float32)
+    return Edges(senders.astype(np.int32), receivers.astype(np.int32), shifts.astype(np.float32))
+
+
+def build_structure(atoms: Atoms, cutoff: float, long_range_cutoff: float | None) -> Structure:
+    """A system with the neighbour lists that a model needs."""
+    long_range = None if long_range_cutoff is None else find_edges(atoms, long_range_cutoff)
+    return Structure(atoms, find_edges(atoms, cutoff), long_range)
+
+
+def round_up(n: int) -> int:
+    """The next of 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, …: few values, at most a quarter too large."""
+    if n <= 8:
+        return max(n, 1)
+    step = 1 << ((n - 1).bit_length() - 3)
+    return -(-n // step) * step
+
+
+def plan_batches(structures: Sequence[Structure], target_edges: int) -> list[tuple[list[int], Shape]]:
+    """Which structures go together, and how far each batch is padded.
+
+    Structures are sorted by size and packed until a batch holds about `target_edges`; one that is larger gets a batch
+    for itself. All capacities are rounded up, so that batches and runs share compiled programs.
+    """
+    by_size = sorted(range(len(structures)), key=lambda i: (structures[i].periodic, -len(structures[i].edges)))
+    batches: list[list[int]] = []
+    edges = 0
+    for i in by_size:
+        size = len(structures[i].edges) + 1
+        fits = batches and edges + size <= target_edges
+        same = batches and structures[batches[-1][0]].periodic == structures[i].periodic
+        if fits and same:
+            batches[-1].append(i)
+            edges += size
+        else:
+            batches.append([i])
+            edges = size
+    return _share_shapes([(batch, _shape_of([structures[i] for i in batch])) for batch in batches])
+
+
+def _shape_of(batch: Sequence[Structure]) -> Shape:
+    long_range = None
+    if batch[0].long_range is not None:
+        long_range = round_up(sum(len(s.long_range) for s in batch if s.long_range is not None))
+    return Shape(
+        atoms=round_up(sum(len(s.atoms) for s in batch) + 1),
+        edges=round_up(sum(len(s.edges) for s in batch)),
+        graphs=round_up(len(batch) + 1),
+        long_range_edges=long_range,
+        periodic=batch[0].periodic,
+    )
+
+
+def _share_shapes(planned: list[tuple[list[int], Shape]]) -> list[tuple[list[int], Shape]]:
+    """Give batches of similar size one common shape: compiling costs more than a little padding."""
+    groups: dict[tuple[bool, int], list[Shape]] = {}
+    for _, shape in planned:
+        groups.setdefault(_size_class(shape), []).append(shape)
+    return [(batch, _cover(groups[_size_class(shape)])) for batch, shape in planned]
+
+
+def _size_class(shape: Shape) -> tuple[bool, int]:
+    return shape.periodic, shape.edges.bit_length() // 2
+
+
+def _cover(shapes: Sequence[Shape]) -> Shape:
+    long_range = [shape.long_range_edges for shape in shapes if shape.long_range_edges is not None]
+    return Shape(
+        atoms=max(shape.atoms for shape in shapes),
+        edges=max(shape.edges for shape in shapes),
+        graphs=max(shape.graphs for shape in shapes),
+        long_range_edges=max(long_range) if long_range else None,
+        periodic=shapes[0].periodic,
+    )
+
+
+def exact_shape(structure: Structure) -> Shape:
+    """The shape of one structure without padding, for timing."""
+    long_range = None if structure.long_range is None else len(structure.long_range)
+    return Shape(len(structure.atoms), len(structure.edges), 1, long_range, structure.periodic)
+
+
+def pack(structures: Sequence[Structure], shape: Shape) -> Graph:
+    """One padded graph of several structures, as numpy arrays.
+
+    Padding atoms form graphs of their own behind the real ones; padding edges join the first padding atom to itself.
+    """
+    atoms = [s.atoms for s in structures]
+    sizes = [len(a) for a in atoms]
+    first_spare = sum(sizes)
+    offsets: list[int] = np.cumsum([0, *sizes[:-1]]).tolist()
+    edges = pack_edges([s.edges for s in structures], offsets, shape.edges, first_spare)
+    spare_graphs = shape.graphs - len(structures)
+    long_range = None
+    if shape.long_range_edges is not None:
+        lists = [s.long_range for s in structures if s.long_range is not None]
+        long_range = pack_edges(lists, offsets, shape.long_range_edges, first_spare)
+    return Graph(
+        nodes=GraphNodes(
+            positions=_padded(np.concatenate([a.positions for a in atoms]), shape.atoms, np.float32),
+            atomic_numbers=_padded(np.concatenate([a.numbers for a in atoms]), shape.atoms, np.int32),
+        ),
+        edges=GraphEdges(shifts=edges.shifts if shape.periodic else None),
+        globals=_globals(atoms, shape.graphs),
+        n_node=_counts(sizes, shape.atoms, spare_graphs),
+        n_edge=_counts([len(s.edges) for s in structures], shape.edges, spare_graphs),
+        senders=edges.senders,
+        receivers=edges.receivers,
+        ordering=DEFAULT_EDGE_ORDERING,
+        **_long_range_fields(structures, long_range, shape, spare_graphs),
+    )
+
+
+def _long_range_fields(
+    structures: Sequence[Structure], edges: Edges | None, shape: Shape, spare_graphs: int
+) -> dict[str, Any]:
+    if edges is None or shape.long_range_edges is None:
+        return {}
+    counts = [len(s.long_range) for s in structures if s.long_range is not None]
+    return {
+        "n_edge_long_range": _counts(counts, shape.long_range_edges, spare_graphs),
+        "senders_long_range": edges.senders,
+        "receivers_long_range": edges.receivers,
+        "edges_long_range": GraphEdges(shifts=edges.shifts if shape.periodic else None),
+    }
+
+
+def _globals(atoms: Sequence[Atoms], num_graphs: int) -> GraphGlobals:
+    cells = np.stack([np.asarray(a.cell) if a.pbc.any() else np.zeros((3, 3)) for a in atoms])
+    charge = [a.info.get("charge", 0) for a in atoms]
+    spin = [a.info.get("spin_multiplicity", 1) for a in atoms]
+    return GraphGlobals(
+        cell=_padded(cells, num_graphs, np.float32),
+        weight=_padded(np.ones(len(atoms)), num_graphs, np.float32),
+        charge=_padded(np.array(charge), num_graphs, np.int32),
+        spin_multiplicity=_padded(np.array(spin), num_graphs, np.int32),
+    )
+
+
+def _counts(counts: Sequence[int], capacity: int, spare_graphs: int) -> np.ndarray:
+    padding = [] if spare_graphs == 0 else [capacity - sum(counts), *[0] * (spare_graphs - 1)]
+    return np.array([*counts, *padding], np.int32)
+
+
+def _padded(array: np.ndarray, length: int, dtype: type) -> np.ndarray:
+    out = np.zeros((length, *array.shape[1:]), dtype)
+    out[: len(array)] = array
+    return out
+
+
+def pack_edges(lists: Sequence[Edges], offsets: Sequence[int], capacity: int, spare: int) -> Edges:
+    """Edge lists of several structures as one, padded with edges from atom `spare` to itself."""
+    senders = np.full(capacity, spare, np.int32)
+    receivers = np.full(capacity, spare, np.int32)
+    shifts = np.zeros((capacity, 3), np.float32)
+    start = 0
+    for edges, offset in zip(lists, offsets, strict=True):
+        end = start + len(edges)
+        senders[start:end] = edges.senders + offset
+        receivers[start:end] = edges.receivers + offset
+        shifts[start:end] = edges.shifts
+        start = end
+    return Edges(senders, receivers, shifts)
+
+
+def device_edges_target() -> int:
+    """Edges per batch that keep the default device busy: caches are small on a CPU, parallelism is wide on a GPU."""
+    return 8192 if jax.default_backend() == "cpu" else 131072

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Backend for `mlip.models.ForceField`: batched prediction, and dynamics on jax_md or through ASE."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import numpy as np
+from ase import Atoms
+from mlip.graph import Graph
+from mlip.models import ForceField
+from mlip.models.predictors.energy_heads import standard_energy_computation_head
+
+from mlipaudit.backends.ase_dynamics import simulate_with_ase
+from mlipaudit.backends.contract import Backend, CountProgress, ForwardPass, Prediction, SystemRun, Trajectory
+from mlipaudit.backends.graph_calculator import GraphCalculator
+from mlipaudit.backends.jax_batching import (
+    Shape,
+    Structure,
+    build_structure,
+    device_edges_target,
+    exact_shape,
+    pack,
+    plan_batches,
+)
+from mlipaudit.backends.jax_dynamics import simulate_with_jax_md
+from mlipaudit.failures import Failure, FailureKind
+
+Answers = dict[str, jax.Array]
+"""Of one batch: `energy` per graph or `node_energy` per atom (eV), and `forces` (eV/Å) if asked for."""
+
+
+class ForceFieldBackend(Backend):
+    """Runs an mlip force field."""
+
+    engines = ("jax_md", "ase")
+
+    def __init__(self, force_field: ForceField) -> None:
+        self.force_field = force_field
+        self._programs: dict[bool, Any] = {}
+        self.md_programs: set[Hashable] = set()
+        """Programs and shapes that dynamics has compiled."""
+
+    @property
+    def allowed_atomic_numbers(self) -> frozenset[int]:
+        """Elements of the model's training data."""
+        return frozenset(int(number) for number in self.force_field.allowed_atomic_numbers)
+
+    @property
+    def cutoff(self) -> float:
+        """Neighbour cutoff in Å."""
+        return float(self.force_field.cutoff_distance)
+
+    @cached_property
+    def params(self) -> Any:
+        """Weights on the device. Arguments of the compiled programs, which would else fold them in as constants."""
+        return jax.device_put(self.force_field.params)
+
+    def evaluate(self, params: Any, graph: Graph, *, forces: bool) -> Answers:
+        """The model itself: a pure function for compilation."""
+        return evaluate(self.force_field, params, graph, forces=forces)
+
+    def program(self, *, forces: bool) -> Any:
+        """The jitted model, (params, graph) -> answers; compiled anew for every shape."""
+        if forces not in self._programs:
+            self._programs[forces] = jax.jit(partial(self.evaluate, forces=forces))
+        return self._programs[forces]
+
+    def structure(self, atoms: Atoms) -> Structure:
+        """A system with the neighbour lists this model needs."""
+        return build_structure(atoms, self.cutoff, self.force_field.long_range_cutoff_distance)
+
+    def forward_pass(self, atoms: Atoms) -> ForwardPass:
+        """The compiled network on a graph built beforehand, without padding."""
+        start = time.perf_counter()
+        structure = self.structure(atoms)
+        neighbour_seconds = time.perf_counter() - start
+        graph = jax.device_put(pack([structure], exact_shape(structure)))
+        start = time.perf_counter()
+        program = self.program(forces=True).lower(self.params, graph).compile()
+        compile_seconds = time.perf_counter() - start
+
+        def evaluate() -> Answers:
+            return jax.block_until_ready(program(self.params, graph))
+
+        def run() -> Prediction:
+            answers = jax.device_get(evaluate())
+            return Prediction(_energies(answers, [len(atoms)])[0], answers["forces"])
+
+        return ForwardPass(run, lambda: _discard(evaluate()), compile_seconds, neighbour_seconds)
+
+    def _reject(self, atoms: Atoms) -> Failure | None:
+        return super()._reject(atoms) or self._reject_charge(atoms)
+
+    def _reject_charge(self, atoms: Atoms) -> Failure | None:
+        if not getattr(self.force_field.config, "use_total_charge_embedding", False):
+            return None
+        charge, known = (
+            atoms.info.get("charge", 0),
+            set(self.force_field.dataset_info.available_total_charges),
+        )
+        if charge in known:
+            return None
+        message = f"the model knows total charges {sorted(known)}, not {charge}"
+        return Failure(kind=FailureKind.EXCEPTION, message=message)
+
+    def _predict(
+        self, systems: Sequence[Atoms], *, forces: bool, progress: CountProgress
+    ) -> list[Prediction | Failure]:
+        structures = [self._try_structure(atoms) for atoms in systems]
+        answers: list[Any] = [s if isinstance(s, Failure) else None for s in structures]
+        usable = [(i, s) for i, s in enumerate(structures) if isinstance(s, Structure)]
+        done = len(systems) - len(usable)
+        for indices, predictions in self._predict_batches([s for _, s in usable], forces=forces):
+            for index, prediction in zip(indices, predictions, strict=True):
+                answers[usable[index][0]] = prediction
+            done += len(indices)
+            progress(done, len(systems))
+        return answers
+
+    def _try_structure(self, atoms: Atoms) -> Structure | Failure:
+        try:
+            return self.structure(atoms)
+        except Exception as error:  # around a system: it costs only itself
+            return Failure.from_exception(error)
+
+    def _predict_batches(
+        self, structures: Sequence[Structure], *, forces: bool
+    ) -> Iterator[tuple[list[int], list[Prediction | Failure]]]:
+        """Evaluate batch after batch; the next one is packed while the device works on this one."""
+        batches = plan_batches(structures, device_edges_target())
+        with ThreadPoolExecutor(max_workers=1) as packer:
+            packed = [packer.submit(pack, [structures[i] for i in batch], shape) for batch, shape in batches]
+            for (batch, shape), graph in zip(batches, packed, strict=True):
+                members = [structures[i] for i in batch]
+                yield batch, self._predict_batch(members, graph.result(), shape, forces=forces)
+
+    def _predict_batch(
+        self, structures: Sequence[Structure], graph: Graph, shape: Shape, *, forces: bool
+    ) -> list[Prediction | Failure]:
+        """One batch; one that does not fit in memory, or that raises, is halved down to single systems."""
+        try:
+            answers = jax.device_get(self.program(forces=forces)(self.params, graph))
+            return _split(answers, [len(s.atoms) for s in structures])
+        except Exception as error:  # around a system, once the batch is one
+            if len(structures) == 1:
+                return [Failure.from_exception(error)]
+        middle = len(structures) // 2
+        halves = []
+        for half in (structures[:middle], structures[middle:]):
+            for batch, smaller in plan_batches(half, max(shape.edges // 2, 1)):
+                members = [half[i] for i in batch]
+                predictions = self._predict_batch(members, pack(members, smaller), smaller, forces=forces)
+                halves.append((half, batch, predictions))
+        by_structure = {id(h[i]): p for h, batch, found in halves for i, p in zip(batch, found, strict=True)}
+        return [by_structure[id(structure)] for structure in structures]
+
+    def _simulate(self, run: SystemRun, engine: str) -> Trajectory:
+        if engine == "jax_md":
+            return simulate_with_jax_md(self, run)
+        run.atoms.calc = GraphCalculator(self)
+        return simulate_with_ase(run)
+
+
+def evaluate(force_field: ForceField, params: Any, graph: Graph, *, forces: bool) -> Answers:
+    """Energies and, if asked for, forces of a batch.
+
+    Per-atom energies are handed out where the total is their plain sum: the host adds them in double precision. A
+    force field that overrides how it is called is called that way, and gives what it gives.
+    """
+    if (
+        type(force_field).__call__ is not ForceField.__call__
+        or type(force_field).predict is not ForceField.predict
+    ):
+        prediction = replace(force_field, params=params)(graph)
+        return {"energy": prediction.energy, "forces": prediction.forces}
+    force_field = replace(force_field, params=params)
+    if not forces:
+        predictor = force_field.predictor
+        energy_only = replace(predictor.required_properties, forces=False, stress=False)
+        force_field = replace(force_field, predictor=replace(predictor, required_properties=energy_only))
+    result = force_field.calculate(graph)
+    answers = {"energy": result.globals.energy}
+    if _sums_atoms(force_field) and "energy" in result.nodes.features:
+        answers = {"node_energy": result.nodes.features["energy"]}
+    if forces:
+        answers["forces"] = result.nodes.forces
+    return answers
+
+
+def _sums_atoms(force_field: ForceField) -> bool:
+    head = getattr(force_field.predictor, "energy_head", None)
+    return head is None or head is standard_energy_computation_head
+
+
+def _energies(answers: dict[str, np.ndarray], sizes: Sequence[int]) -> list[float]:
+    if "node_energy" not in answers:
+        return [float(energy) for energy in np.atleast_1d(answers["energy"])[: len(sizes)]]
+    ends = np.cumsum(sizes)
+    per_atom = np.asarray(answers["node_energy"], np.float64).reshape(-1)
+    return [float(per_atom[end - size : end].sum()) for size, end in zip(sizes, ends, strict=True)]
+
+
+def _split(answers: dict[str, np.ndarray], sizes: Sequence[int]) -> list[Prediction | Failure]:
+    energies = _energies(answers, sizes)
+    forces = answers.get("forces")
+    if forces is None:
+        return [Prediction(energy) for energy in energies]
+    parts = np.split(forces[: sum(sizes)], np.cumsum(sizes)[:-1])
+    return [Prediction(energy, part) for energy, part in zip(energies, parts, strict=True)]
+
+
+def _discard(answers: Answers) -> None:
+    """Answers that came back are answers that have arrived."""

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract every benchmark keeps: `run_model()` asks a force field, `analyze()` judges the answers.
+
+The base class holds the only state. Our own benchmarks implement three hooks without any: `load` reads reference
+data, `ask` puts questions to a backend and returns a `ModelOutput`, `judge` turns that into a `BenchmarkResult`. A
+subclass written for mlipaudit 0.1.x overrides `run_model` and `analyze` instead and works unchanged.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mlipaudit.data import DataSet, Local, parse_edition
+from mlipaudit.errors import ChemicalElementsMissingError, DataUnavailableError
+from mlipaudit.failures import Failure
+from mlipaudit.run_mode import RunMode
+from mlipaudit.scoring import SCORING_VERSION, Interval, Score
+
+if TYPE_CHECKING:
+    from mlipaudit.backends.contract import Backend
+
+DEFAULT_CHARGE = 0
+"""Total charge of a system whose data does not give one."""
+DEFAULT_SPIN = 1
+"""Spin multiplicity 2S+1 of a system whose data does not give one."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how many are done, of how many."""
+
+
+class Record(BaseModel):
+    """Data that survives the round trip through strict JSON for every value, NaN and infinity included."""
+
+    model_config = ConfigDict(ser_json_inf_nan="strings")
+
+
+class SystemResult(Record):
+    """What is known about one system of a benchmark; subclasses add an id and metrics."""
+
+    failed: bool = False
+    failure: Failure | None = None
+    """The reason, when failed."""
+
+
+class BenchmarkResult(Record):
+    """Outcome of a benchmark. Subclasses add metrics and one entry per system."""
+
+    failed: bool = False
+    """Whether nothing could be analysed."""
+    score: float | None = Field(ge=0, le=1, default=None)
+    """Between 0 and 1."""
+    score_interval: Interval | None = None
+    """95 % interval of the score; None when fewer than two systems carry it."""
+    num_systems: int | None = None
+    """Systems the run mode asks for."""
+    num_failed: int | None = None
+    """How many of them failed, each counting 0 in the score."""
+    failures: dict[str, Failure] = {}
+    """Reason by system id."""
+    failure: Failure | None = None
+    """The reason when the benchmark as a whole could not be run."""
+    warnings: list[str] = []
+    """What a reader of the score should know."""
+    scoring_version: int = SCORING_VERSION
+
+    @staticmethod
+    def fields_of(score: Score) -> dict[str, Any]:
+        """The base fields that a generic score fills."""
+        failed = score.num_failed == score.num_systems
+        return {
+            "score": 0.0 if failed else score.value,
+            "score_interval": None if failed else score.interval,
+            "num_systems": score.num_systems,
+            "num_failed": score.num_failed,
+            "failed": failed,
+        }
+
+
+class ModelOutput(Record):
+    """Raw answers of a model, before any judgement."""
+
+    failures: dict[str, Failure] = {}
+    """Reason by system id, for systems without an answer."""
+
+
+class Benchmark:
+    """One question put to a model, and how its answers are judged.
+
+    Final subclasses set the class attributes below and implement either the hooks `load`, `ask` and `judge`, or
+    `run_model` and `analyze`. A family, which owns an algorithm and no data, is declared with
+    `class Family(Benchmark, abstract=True)`.
+    """
+
+    name: ClassVar[str] = ""
+    """Unique; also the name on the command line, of the output folder and of the docs page."""
+    category: ClassVar[str] = "General"
+    version: ClassVar[str] = "1"
+    """Raised whenever the numbers of this benchmark could change."""
+    result_class: ClassVar[type[BenchmarkResult] | None] = None
+    model_output_class: ClassVar[type[ModelOutput] | None] = None
+    required_elements: ClassVar[set[str] | None] = None
+    """Elements in the public dataset. An edition whose manifest lists its elements overrides this."""
+    skip_if_elements_missing: ClassVar[bool] = True
+    """False for a benchmark that handles missing elements system by system."""
+    reusable_output_id: ClassVar[tuple[str, ...] | None] = None
+    """Benchmarks with the same id can share one model output."""
+    data_name: ClassVar[str | None] = None
+    """Folder of the input data, where it differs from `name`."""
+    protocols: ClassVar[Mapping[RunMode, Any]] = {}
+    """How the model is asked, per run mode."""
+    runs_alone: ClassVar[bool] = False
+    """Whether it needs a quiet machine."""
+
+    def __init_subclass__(cls, *, abstract: bool = False, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if abstract:
+            return
+        for attribute in ("name", "result_class", "model_output_class", "required_elements"):
+            if not getattr(cls, attribute) and getattr(cls, attribute) != set():
+                raise NotImplementedError(f"{cls.__name__} must set the class attribute {attribute!r}")
+
+    def __init__(
+        self,
+        force_field: Any,
+        data_input_dir: str | os.PathLike = "./data",
+        run_mode: RunMode | str = RunMode.STANDARD,
+        *,
+        data: str | None = None,
+        seed: int = 0,
+        progress: Progress | None = None,
+        backend: Backend | None = None,
+    ) -> None:
+        """Prepare a benchmark; nothing is computed yet.
+
+        Args:
+            force_field: an `mlip.models.ForceField`, an ASE calculator, or a backend.
+            data_input_dir: if it has a folder named after the benchmark's data, that is used.
+            run_mode: `dev`, `fast` or `standard`.
+            data: otherwise, the edition: `embedded`, or a folder. `dev` takes `embedded` unless told.
+            seed: of everything random.
+            progress: called as work advances.
+            backend: what runs `force_field`, with the programs it has compiled; made anew by default.
+
+        Raises:
+            ValueError: `force_field` is none of the above.
+            ChemicalElementsMissingError: it does not cover the elements of the data.
+            DataUnavailableError, DataCorruptError: the input data is not there, or not what it should be.
+        """
+        from mlipaudit.backends.contract import backend_for
+
+        self.run_mode = RunMode(run_mode)
+        self.force_field = force_field
+        self.backend: Backend = backend or backend_for(force_field)
+        self.data_input_dir = Path(data_input_dir)
+        self.seed = seed
+        self.progress: Progress = progress or (lambda what, done, total: None)
+        self.model_output: ModelOutput | None = None
+        self.dataset: DataSet | None = None
+        self._data = data
+        self._download_data()
+        self._require_elements()
+
+    @classmethod
+    def data_folder_name(cls) -> str:
+        """Name of the input data folder."""
+        return cls.data_name or cls.name
+
+    @classmethod
+    def uses_hooks(cls) -> bool:
+        """Whether `ask` and `judge` are implemented, rather than `run_model` and `analyze` overridden."""
+        return cls.ask is not Benchmark.ask and cls.judge is not Benchmark.judge
+
+    @classmethod
+    def get_missing_element_types(cls, force_field: Any) -> set[str]:
+        """Elements of the public dataset that a force field does not cover; empty where it does not say."""
+        return missing_elements(force_field, cls.required_elements or set())
+
+    @classmethod
+    def check_can_run_model(cls, force_field: Any) -> bool:
+        """Whether a force field covers what this benchmark needs."""
+        return not (cls.skip_if_elements_missing and cls.get_missing_element_types(force_field))
+
+    @property
+    def data_dir(self) -> Path:
+        """Folder with this benchmark's input files."""
+        return self.data_input_dir / self.data_folder_name()
+
+    @cached_property
+    def reference(self) -> Any:
+        """Reference data, as `load` returns it."""
+        return self.load(self.data_dir, self.protocol)
+
+    @property
+    def protocol(self) -> Any:
+        """Settings of this run mode; None for a benchmark that declares none."""
+        return self.protocols.get(self.run_mode)
+
+    def run_model(self) -> None:
+        """Ask the force field; the answers are kept in `model_output`."""
+        self.model_output = self.ask(self.backend, self.reference)
+
+    def analyze(self) -> BenchmarkResult:
+        """Judge the answers.
+
+        Raises:
+            RuntimeError: `run_model` was not called.
+        """
+        if self.model_output is None:
+            raise RuntimeError("Must call run_model() first.")
+        return self.judge(self.model_output, self.reference, self.protocol)
+
+    @classmethod
+    def load(cls, data_dir: Path, protocol: Any) -> Any:
+        """Read the reference data that a protocol asks for."""
+        raise NotImplementedError(f"{cls.__name__} implements neither load() nor run_model()")
+
+    def ask(self, backend: Backend, reference: Any) -> ModelOutput:
+        """Put the questions to a backend. Reads `protocol`, `seed` and `progress`; changes nothing."""
+        raise NotImplementedError(f"{type(self).__name__} implements neither ask() nor run_model()")
+
+    @classmethod
+    def judge(cls, output: Any, reference: Any, protocol: Any) -> BenchmarkResult:
+        """Judge answers against reference data: no force field, the same on any machine."""
+        raise NotImplementedError(f"{cls.__name__} implements neither judge() nor analyze()")
+
+    def _download_data(self) -> None:
+        """Find and verify the input data (a name of 0.1.x, which subclasses may override)."""
+        name = self.data_folder_name()
+        if (self.data_input_dir / name).is_dir():
+            self.dataset = Local(self.data_input_dir).fetch(name)
+            return
+        try:
+            self.dataset = parse_edition(self._data, self.run_mode).fetch(name)
+        except DataUnavailableError:
+            if self.uses_hooks():
+                raise
+            return  # a subclass of the 0.1.x kind may bring its data in its own way
+        self.data_input_dir = self.dataset.path.parent
+
+    def _require_elements(self) -> None:
+        needed = self.dataset.elements if self.dataset else None
+        missing = missing_elements(self.force_field, self.required_elements if needed is None else needed)
+        if self.skip_if_elements_missing and missing:
+            raise ChemicalElementsMissingError(
+                f"the model does not cover {', '.join(sorted(missing))}, which {self.name} needs"
+            )
+
+
+def missing_elements(force_field: Any, needed: Any) -> set[str]:
+    """Symbols in `needed` that a force field says it does not cover; empty where it says nothing."""
+    covered = getattr(force_field, "allowed_atomic_numbers", None)
+    if covered is None:
+        return set()
+    from ase.data import chemical_symbols
+
+    return set(needed or ()) - {chemical_symbols[number] for number in covered}

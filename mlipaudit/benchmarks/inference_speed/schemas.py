@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `inference_speed` measures and reports."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import NonNegativeFloat, PositiveInt
+
+from mlipaudit.benchmark import BenchmarkResult, ModelOutput, Record, SystemResult
+from mlipaudit.metric import Hill, Metric
+from mlipaudit.scoring import Interval
+
+SPEED_RULE = Hill(midpoint=1.0, sharpness=1.5)
+"""Applied to the forward time over that of the reference curve."""
+
+
+class CalibrationResult(Record):
+    """Speed of the device itself around the measurements."""
+
+    device: str
+    workload_seconds: list[dict[int, float]]
+    """Before and after: atoms -> seconds of the reference workload."""
+    matrix_flops_per_second: list[float]
+    memory_bytes_per_second: list[float]
+    drift: float
+    """Relative change of the workload's time from before to after."""
+
+
+class InferenceSpeedModelOutput(ModelOutput):
+    """Raw timings. Lists run over structures."""
+
+    structure_names: list[str]
+    forward_times: list[list[float]] = []
+    """Seconds per pass, untrimmed, in the order of measurement; empty where it failed."""
+    md_step_times: list[dict[str, list[float]]] = []
+    """Engine -> seconds per step between reports, without compilation; an engine that failed is absent."""
+    compile_seconds: list[float | None] = []
+    neighbour_seconds: list[float | None] = []
+    """Building the neighbour list once; None where it is part of the forward pass."""
+    reference_seconds: list[float | None] = []
+    """Time of the calibration workload at this number of atoms."""
+    calibration: CalibrationResult | None = None
+    graph_cutoff_angstrom: float | None = None
+    notes: list[str] = []
+    """What was cut short or looked odd."""
+
+
+class MDBackendResult(Record):
+    """Molecular-dynamics speed on one engine."""
+
+    average_step_time: Annotated[NonNegativeFloat | None, Metric(unit="s")] = None
+    step_time_samples: list[float] = []
+    ns_per_day: Annotated[float | None, Metric(unit="ns/day", better="higher")] = None
+
+
+class InferenceSpeedStructureResult(SystemResult):
+    """Speed at one size."""
+
+    structure_name: str
+    num_atoms: PositiveInt
+    num_steps: PositiveInt
+    num_episodes: PositiveInt
+    timestep_fs: float | None = None
+    average_forward_time: Annotated[NonNegativeFloat | None, Metric(unit="s")] = None
+    """Mean of the kept passes."""
+    forward_times: list[float] = []
+    """Kept passes (the slowest fifth is dropped), ascending, s."""
+    md: dict[str, MDBackendResult] = {}
+    relative_forward_time: Annotated[
+        float | None, Metric(unit="", score=SPEED_RULE, source="mlipaudit 0.1.8: t / (4.10 ms + 9.00 µs N)")
+    ] = None
+    """Forward time over that of the reference curve at this size."""
+    normalised_forward_time: Annotated[float | None, Metric(unit="")] = None
+    """Forward time over that of the calibration workload on the same device."""
+    median_forward_time: float | None = None
+    forward_time_interval: Interval | None = None
+    """95 % interval of the average, block bootstrap, s."""
+    forward_time_iqr: float | None = None
+    forward_time_trend: float | None = None
+    """Relative change from the first to the last third of the passes."""
+    atoms_per_second: Annotated[float | None, Metric(unit="1/s", better="higher")] = None
+    compile_seconds: float | None = None
+    neighbour_seconds: float | None = None
+
+
+class InferenceSpeedResult(BenchmarkResult):
+    """Speeds over all sizes."""
+
+    structure_names: list[str]
+    structures: list[InferenceSpeedStructureResult]
+    graph_cutoff_angstrom: float | None = None
+    normalised_score: float | None = None
+    """The score with the device's own speed as the yardstick: one half for a model as fast as the workload."""
+    scaling_exponent: float | None = None
+    """Forward time grows as atoms to this power."""
+    calibration: CalibrationResult | None = None

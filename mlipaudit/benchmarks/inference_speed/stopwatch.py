@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Timing one structure after the other. Each measurement fails for itself, and a slow model is not waited for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mlipaudit.benchmark import DEFAULT_CHARGE, DEFAULT_SPIN
+from mlipaudit.benchmarks.inference_speed.schemas import InferenceSpeedModelOutput
+from mlipaudit.failures import Failure, FailureKind
+from mlipaudit.protocol import MolecularDynamics
+
+if TYPE_CHECKING:
+    from ase import Atoms
+
+    from mlipaudit.backends.contract import Backend, StepReport
+
+
+@dataclass(frozen=True)
+class SpeedProtocol:
+    """What is measured, how often, and when it is cut short."""
+
+    md: MolecularDynamics
+    num_chunks: int
+    num_timed: int
+    num_warmup: int = 2
+    device_warmup_seconds: float = 2.0
+    max_structures: int | None = None
+    max_seconds: float | None = None
+    """Limit of one measurement; a slower model gets fewer repeats, which the result says. None: no limit."""
+
+
+@dataclass(frozen=True)
+class SpeedStructure:
+    """One structure of the data set."""
+
+    name: str
+    path: Path
+    num_atoms: int
+
+
+def read_structure(structure: SpeedStructure) -> Atoms:
+    from ase.io import read
+
+    from mlipaudit.backends.contract import set_charge_and_spin
+
+    atoms: Any = read(structure.path)
+    return set_charge_and_spin(atoms, DEFAULT_CHARGE, DEFAULT_SPIN)
+
+
+class Stopwatch:
+    """Times one structure after the other and writes into the model output."""
+
+    def __init__(
+        self, backend: Backend, protocol: SpeedProtocol, seed: int, output: InferenceSpeedModelOutput
+    ) -> None:
+        self.backend, self.protocol, self.seed, self.output = backend, protocol, seed, output
+        self._seconds_per_atom = 0.0
+
+    def measure(self, structure: SpeedStructure) -> None:
+        """Forward pass and every engine; each failure costs only itself."""
+        atoms = read_structure(structure)
+        times = self._attempt(structure.name, partial(self._time_forward, structure, atoms)) or []
+        self.output.forward_times.append(times)
+        typical = float(np.median(times)) if times else None
+        self._seconds_per_atom = typical / structure.num_atoms if typical else self._seconds_per_atom
+        md: dict[str, list[float]] = {}
+        for engine in self.backend.engines:
+            timing = partial(self._time_md, structure, atoms, engine, typical)
+            samples = self._attempt(f"{structure.name}/{engine}", timing)
+            if samples:
+                md[engine] = samples
+        self.output.md_step_times.append(md)
+
+    def _attempt(self, what: str, measurement: Callable[[], list[float] | Failure]) -> list[float] | None:
+        try:
+            found = measurement()
+        except Exception as error:  # around a system: it costs only itself
+            found = Failure.from_exception(error)
+        if isinstance(found, Failure):
+            self.output.failures[what] = found
+            return None
+        return found
+
+    def _time_forward(self, structure: SpeedStructure, atoms: Atoms) -> list[float] | Failure:
+        from mlipaudit.backends.contract import require_finite
+
+        compiling, neighbours = self.output.compile_seconds, self.output.neighbour_seconds
+        compiling.append(None)
+        neighbours.append(None)
+        # No model gets faster per atom as systems grow: what is sure to pass the limit is not begun.
+        if failure := self._too_slow(self._seconds_per_atom * structure.num_atoms, structure.num_atoms):
+            return failure
+        forward = self.backend.forward_pass(atoms)
+        compiling[-1], neighbours[-1] = forward.compile_seconds, forward.neighbour_seconds
+        start = time.perf_counter()
+        first = require_finite(forward.run())
+        seconds = time.perf_counter() - start
+        if isinstance(first, Failure):
+            return first
+        if self._too_slow(seconds, structure.num_atoms):
+            self._note(f"{structure.name}: one pass only, without warm-up")
+            return [seconds]
+        _repeat(forward.wait, self.protocol.num_warmup - 1, self.protocol.max_seconds)
+        times = _repeat(forward.wait, self.protocol.num_timed, self.protocol.max_seconds)
+        last = require_finite(forward.run()) if len(times) > 1 else first
+        if len(times) < self.protocol.num_timed:
+            self._note(f"{structure.name}: {len(times)} of {self.protocol.num_timed} passes")
+        return last if isinstance(last, Failure) else times
+
+    def _time_md(
+        self, structure: SpeedStructure, atoms: Atoms, engine: str, pass_seconds: float | None
+    ) -> list[float] | Failure:
+        expected = pass_seconds or self._seconds_per_atom * structure.num_atoms
+        if failure := self._too_slow(expected, structure.num_atoms):
+            return failure
+        md = _shorten(self.protocol.md, pass_seconds, self.protocol.max_seconds)
+        if md.num_steps < self.protocol.md.num_steps:
+            self._note(f"{structure.name}, {engine}: {md.num_steps} of {self.protocol.md.num_steps} steps")
+        clock = _StepClock(self.protocol.max_seconds)
+        found = self.backend.simulate([atoms], md, engine=engine, seed=self.seed, observer=clock)[0]
+        failure = found if isinstance(found, Failure) else found.failure
+        return failure or clock.step_times()
+
+    def _too_slow(self, seconds: float, num_atoms: int) -> Failure | None:
+        limit = self.protocol.max_seconds
+        if limit is None or seconds <= limit:
+            return None
+        message = f"one pass over {num_atoms} atoms takes {seconds:.0f} s or more, the limit is {limit:.0f} s"
+        return Failure(kind=FailureKind.TIMEOUT, message=message)
+
+    def _note(self, what: str) -> None:
+        self.output.notes.append(f"{what}: limit of {self.protocol.max_seconds:.0f} s in this run mode")
+
+
+class _StepClock:
+    """Observer of a simulation: seconds per step between reports."""
+
+    def __init__(self, max_seconds: float | None) -> None:
+        self.max_seconds = max_seconds
+        self.marks: list[tuple[float, StepReport]] = []
+
+    def __call__(self, report: StepReport) -> bool:
+        now = time.perf_counter()
+        self.marks.append((now, report))
+        return self.max_seconds is not None and now - self.marks[0][0] > self.max_seconds
+
+    def step_times(self) -> list[float]:
+        """One value per interval in which nothing was compiled."""
+        pairs = zip(self.marks, self.marks[1:], strict=False)
+        return [(t1 - t0) / (r1.step - r0.step) for (t0, r0), (t1, r1) in pairs if not r1.compiled]
+
+
+def _repeat(work: Callable[[], None], times: int, max_seconds: float | None) -> list[float]:
+    """Durations of up to `times` repeats; none is begun after the limit, but one always is."""
+    durations: list[float] = []
+    while len(durations) < times:
+        if durations and max_seconds is not None and sum(durations) > max_seconds:
+            break
+        start = time.perf_counter()
+        work()
+        durations.append(time.perf_counter() - start)
+    return durations
+
+
+def _shorten(md: MolecularDynamics, pass_seconds: float | None, max_seconds: float | None) -> MolecularDynamics:
+    """Fewer steps between reports, and fewer steps, for a model that would not finish within the limit."""
+    if not pass_seconds or max_seconds is None or md.num_steps * pass_seconds <= max_seconds:
+        return md
+    steps = min(md.num_steps, max(2, int(max_seconds / pass_seconds)))
+    return replace(
+        md, num_steps=steps, snapshot_interval=steps, log_interval=min(md.log_interval, max(1, steps // 10))
+    )

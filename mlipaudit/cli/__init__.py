@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: one module per command, arguments in, exit code out.
+
+Exit codes: 0 all well · 1 something that was asked for failed · 2 the command itself cannot be carried out ·
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from mlipaudit.cli import benchmark, list_, run, show
+from mlipaudit.errors import StoreError, UserError
+
+COMMANDS = {"run": run, "list": list_, "show": show, "benchmark": benchmark}
+
+EXAMPLES = """\
+examples:
+  mlipaudit run --models m.zip --run-mode dev                  is the plumbing whole? (seconds)
+  mlipaudit run --models m.zip my_calculator.py gfn2-xtb --run-mode fast --data embedded
+  mlipaudit show results/                                      what came out
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns its exit code."""
+    args = _parser().parse_args(argv)
+    try:
+        return args.main(args)
+    except UserError as error:
+        print(f"mlipaudit: error: {error}", file=sys.stderr)
+        return 1 if isinstance(error, StoreError) and args.main is show.main else 2
+    except KeyboardInterrupt:
+        print("mlipaudit: interrupted; finished results are kept", file=sys.stderr)
+        return 130
+
+
+class _Version(argparse.Action):
+    """`--version`, looked up only when asked for."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(
+            option_strings, dest, nargs=0, default=argparse.SUPPRESS, help="show the version and exit"
+        )
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        import mlipaudit
+
+        print(f"mlipaudit {mlipaudit.__version__}")
+        parser.exit()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mlipaudit",
+        description="The audit for machine-learning interatomic potentials.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("-V", "--version", action=_Version)
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, module in COMMANDS.items():
+        command = subparsers.add_parser(name, help=module.HELP, description=module.HELP)
+        module.add_arguments(command)
+        command.set_defaults(main=module.main)
+    return parser

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Input data: an edition gives verified local files. The only code that will ever download.
+
+A data set is a folder named after the benchmark's data name. Its `manifest.toml` lists every file with its sha256,
+and says where the numbers come from; a `local` folder may go without one, then all its visible files are taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+from mlipaudit.errors import DataCorruptError, DataUnavailableError, UsageError
+from mlipaudit.run_mode import RunMode
+
+MANIFEST = "manifest.toml"
+
+
+class EditionKind(StrEnum):
+    """Which input data a result rests on."""
+
+    HUB = "hub"
+    EMBEDDED = "embedded"
+    LOCAL = "local"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What is known about a data set besides its bytes."""
+
+    name: str
+    version: str
+    files: dict[str, str]
+    """Path relative to the folder -> sha256."""
+    elements: frozenset[str] | None
+    """Chemical elements that occur, where the manifest says."""
+    about: dict = field(default_factory=dict, hash=False, compare=False)
+    """Everything else: title, source, DOI, licence, units, level of theory."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Verified files of one data name, from one edition."""
+
+    name: str
+    edition: EditionKind
+    path: Path
+    manifest: Manifest | None
+
+    @cached_property
+    def hashes(self) -> dict[str, str]:
+        """Path relative to the folder -> sha256, of every file that belongs to the set."""
+        if self.manifest is not None:
+            return self.manifest.files
+        return {str(file.relative_to(self.path)): sha256_of(file) for file in visible_files(self.path)}
+
+    @cached_property
+    def sha256(self) -> str:
+        """One hash over names and contents."""
+        lines = "".join(f"{name} {digest}\n" for name, digest in sorted(self.hashes.items()))
+        return hashlib.sha256(lines.encode()).hexdigest()
+
+    @property
+    def elements(self) -> frozenset[str] | None:
+        """Chemical elements of this edition's systems; None when nobody says."""
+        return self.manifest.elements if self.manifest else None
+
+
+class Edition(Protocol):
+    """Where data comes from."""
+
+    kind: EditionKind
+
+    def fetch(self, name: str) -> DataSet:
+        """The verified data set called `name`.
+
+        Raises:
+            DataUnavailableError: this edition does not have it.
+            DataCorruptError: a file is missing or differs from its hash.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """The edition that ships with the package and needs no network."""
+
+    kind = EditionKind.EMBEDDED
+
+    def fetch(self, name: str) -> DataSet:
+        """See `Edition.fetch`."""
+        folder = embedded_root() / name
+        if not (folder / MANIFEST).is_file():
+            known = ", ".join(embedded_names()) or "none"
+            raise DataUnavailableError(f"the embedded edition has no data for {name!r}; it has: {known}")
+        return DataSet(name, self.kind, folder, read_manifest(folder))
+
+
+@dataclass(frozen=True)
+class Local:
+    """A folder of the user's, laid out as `<root>/<data name>/<files>`."""
+
+    root: Path
+    kind = EditionKind.LOCAL
+
+    def fetch(self, name: str) -> DataSet:
+        """See `Edition.fetch`."""
+        folder = self.root / name
+        if not folder.is_dir():
+            raise DataUnavailableError(
+                f"no folder {name!r} in {self.root}; put the data there or pass --data embedded"
+            )
+        manifest = read_manifest(folder) if (folder / MANIFEST).is_file() else None
+        return DataSet(name, self.kind, folder, manifest)
+
+
+@dataclass(frozen=True)
+class Hub:
+    """The public dataset InstaDeepAI/MLIPAudit-data. This version cannot download it, and says so."""
+
+    kind = EditionKind.HUB
+
+    def fetch(self, name: str) -> DataSet:
+        """See `Edition.fetch`."""
+        raise DataUnavailableError(
+            f"no data for {name!r}: this version does not download the public dataset; pass --data embedded "
+            "(the data that ships with mlipaudit) or --data PATH (a folder of <data name>/ folders)"
+        )
+
+
+def parse_edition(text: str | None, run_mode: RunMode) -> Edition:
+    """The edition that `--data TEXT` names; without it `dev` takes the embedded one, other modes the hub.
+
+    Raises:
+        UsageError: no such folder.
+    """
+    if text == EditionKind.EMBEDDED or (text is None and run_mode is RunMode.DEV):
+        return Embedded()
+    if text is None or text == EditionKind.HUB:
+        return Hub()
+    if not Path(text).is_dir():
+        raise UsageError(f"--data {text}: no such folder (allowed: embedded, or a folder of <data name>/ folders)")
+    return Local(Path(text))
+
+
+def embedded_root() -> Path:
+    """Folder of the embedded edition: inside the installed package, or beside it in a checkout."""
+    package = Path(__file__).parent
+    installed = package / "benchmarks_data"
+    return installed if installed.is_dir() else package.parent / "benchmarks_data"
+
+
+def embedded_names() -> list[str]:
+    """Data names of the embedded edition."""
+    return sorted(manifest.parent.name for manifest in embedded_root().glob(f"*/{MANIFEST}"))
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a folder, after every file in it was checked against its sha256.
+
+    Raises:
+        DataCorruptError: the manifest cannot be read, or a file is missing or different.
+    """
+    try:
+        about = tomllib.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        files = {name: entry["sha256"] for name, entry in about.pop("files").items()}
+        manifest = Manifest(about["name"], str(about["version"]), files, _elements(about), about)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise DataCorruptError(f"{folder / MANIFEST} cannot be read: {error!r}") from error
+    for name, expected in files.items():
+        _check_file(folder / name, expected)
+    return manifest
+
+
+def _elements(about: dict) -> frozenset[str] | None:
+    return frozenset(about["elements"]) if "elements" in about else None
+
+
+def _check_file(file: Path, expected: str) -> None:
+    if not file.is_file():
+        raise DataCorruptError(f"{file} is listed in {MANIFEST} but is not there")
+    if (found := sha256_of(file)) != expected:
+        raise DataCorruptError(f"{file} has sha256 {found[:12]}…, {MANIFEST} says {expected[:12]}…")
+
+
+def sha256_of(file: Path) -> str:
+    """sha256 of a file's content."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def visible_files(folder: Path) -> Iterator[Path]:
+    """Files below a folder, sorted, without hidden ones such as .DS_Store."""
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and not any(part.startswith(".") for part in file.relative_to(folder).parts):
+            yield file

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The failure taxonomy: a failure is a value with a reason, never a bare None."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from traceback import extract_tb
+
+from pydantic import BaseModel
+
+
+class FailureKind(StrEnum):
+    """Why a system or a benchmark has no result."""
+
+    MISSING_ELEMENTS = "missing_elements"
+    LOAD_ERROR = "load_error"
+    DATA_UNAVAILABLE = "data_unavailable"
+    DATA_CORRUPT = "data_corrupt"
+    EXCEPTION = "exception"
+    NON_FINITE = "non_finite"
+    EXPLODED = "exploded"
+    INCOMPLETE = "incomplete"
+    NEIGHBOUR_OVERFLOW = "neighbour_overflow"
+    OUT_OF_MEMORY = "out_of_memory"
+    TIMEOUT = "timeout"
+    CRASHED = "crashed"
+
+
+class Failure(BaseModel):
+    """A named reason, with what a person needs to look further."""
+
+    kind: FailureKind
+    message: str
+    where: str | None = None
+    """Innermost frame of an exception, as `file.py:line function`."""
+    frame: int | None = None
+    """Sampled frame of a trajectory at which it happened."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+    @classmethod
+    def from_exception(cls, error: BaseException) -> Failure:
+        """The failure that an exception stands for; keeps its message and innermost frame."""
+        return cls(kind=_kind_of(error), message=_first_line(error), where=_innermost_frame(error))
+
+
+def _kind_of(error: BaseException) -> FailureKind:
+    from mlipaudit import errors
+
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+        return FailureKind.OUT_OF_MEMORY
+    by_type = {
+        errors.ModelLoadError: FailureKind.LOAD_ERROR,
+        errors.DataUnavailableError: FailureKind.DATA_UNAVAILABLE,
+        errors.DataCorruptError: FailureKind.DATA_CORRUPT,
+        errors.ChemicalElementsMissingError: FailureKind.MISSING_ELEMENTS,
+    }
+    return next((kind for cls, kind in by_type.items() if isinstance(error, cls)), FailureKind.EXCEPTION)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}"[:500] if lines else type(error).__name__
+
+
+def _innermost_frame(error: BaseException) -> str | None:
+    frames = extract_tb(error.__traceback__)
+    if not frames:
+        return None
+    # The name only: results carry no home paths.
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno} {frames[-1].name}"

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long and under which conditions a model is asked: frozen settings, one per run mode, written into the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Ensemble(StrEnum):
+    """What the dynamics samples."""
+
+    NVE = "nve"
+    NVT_LANGEVIN = "nvt_langevin"
+
+
+@dataclass(frozen=True)
+class SinglePoints:
+    """Energies of fixed geometries; `max_systems` takes the first so many, None takes all."""
+
+    max_systems: int | None = None
+
+
+@dataclass(frozen=True)
+class MolecularDynamics:
+    """One molecular-dynamics run.
+
+    One friction serves every engine. 2/ps is what the jax_md engine of the reference uses (0.1 in its reduced
+    units); its ASE engine runs at 9.8/ps, which is a different experiment.
+    """
+
+    num_steps: int
+    snapshot_interval: int
+    """Steps between stored frames; the starting frame is stored too."""
+    log_interval: int
+    """Steps between reports to an observer."""
+    timestep_fs: float = 1.0
+    temperature_kelvin: float = 300.0
+    ensemble: Ensemble = Ensemble.NVT_LANGEVIN
+    friction_per_ps: float = 2.0
+    max_temperature_rise_kelvin: float = 10_000.0
+    """Above the target temperature plus this, the dynamics has exploded (threshold of mlipaudit 0.1.8)."""

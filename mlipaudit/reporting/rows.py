@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tidy rows: the one place where numbers for people are taken from records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from mlipaudit.failures import FailureKind
+from mlipaudit.record import TaskRecord
+from mlipaudit.scoring import Interval, combine_intervals, compute_model_score
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model on one benchmark, or on all of them (`benchmark` is then None)."""
+
+    model: str
+    benchmark: str | None
+    score: float | None
+    interval: Interval | None
+    covered: int
+    """Systems that gave a number; on an overall row, benchmarks that did."""
+    asked: int
+    """Systems, or benchmarks, that the run mode asks for."""
+    failures: tuple[str, ...]
+    """Names of the failures, most frequent first."""
+    seconds: float
+    edition: str | None
+    run_mode: str
+
+
+def rows_of(records: Sequence[TaskRecord]) -> list[Row]:
+    """One row per task and, for a model with more than one in the same mode and edition, an overall row."""
+    rows: list[Row] = []
+    for group in _groups(records):
+        tasks = [_row(record) for record in group]
+        rows += tasks
+        if len(tasks) > 1:
+            rows.append(_overall(tasks))
+    return rows
+
+
+def _groups(records: Iterable[TaskRecord]) -> list[list[TaskRecord]]:
+    """Records whose scores may be averaged: one model, run mode and edition."""
+    groups: dict[tuple, list[TaskRecord]] = {}
+    for record in records:
+        p = record.provenance
+        groups.setdefault((p.model, p.identity.model_sha256, p.identity.run_mode, p.data_edition), []).append(
+            record
+        )
+    # A task that failed before it had data has no edition: it belongs to its model's other tasks.
+    for key in [key for key in groups if key[-1] is None]:
+        home = next((other for other in groups if other[:-1] == key[:-1] and other != key), None)
+        if home:
+            groups[home] += groups.pop(key)
+    return list(groups.values())
+
+
+def _row(record: TaskRecord) -> Row:
+    result, p = record.result, record.provenance
+    asked = result.num_systems or 0
+    return Row(
+        model=p.model,
+        benchmark=p.identity.benchmark,
+        score=result.score,
+        interval=result.score_interval,
+        covered=asked - (result.num_failed or 0),
+        asked=asked,
+        failures=_by_frequency(failure.kind for failure in record.reasons.values()),
+        seconds=p.wall_seconds,
+        edition=p.data_edition,
+        run_mode=p.identity.run_mode,
+    )
+
+
+def _by_frequency(kinds: Iterable[FailureKind]) -> tuple[str, ...]:
+    listed = [str(kind) for kind in kinds]
+    return tuple(sorted(dict.fromkeys(listed), key=lambda kind: -listed.count(kind)))
+
+
+def _overall(rows: Sequence[Row]) -> Row:
+    scored = [row for row in rows if row.score is not None]
+    scores = {row.benchmark or "": row.score for row in scored}
+    # A benchmark that failed wholly scores 0, whatever would have been drawn.
+    intervals = [row.interval or ((0.0, 0.0) if row.covered == 0 else None) for row in scored]
+    return Row(
+        model=rows[0].model,
+        benchmark=None,
+        score=compute_model_score(scores),
+        interval=combine_intervals(intervals, [row.score or 0.0 for row in scored]),
+        covered=sum(row.covered > 0 for row in rows),
+        asked=len(rows),
+        failures=(),
+        seconds=sum(row.seconds for row in rows),
+        edition=next((row.edition for row in rows if row.edition), None),
+        run_mode=rows[0].run_mode,
+    )

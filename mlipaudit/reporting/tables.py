@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlipaudit.record import TaskRecord
+from mlipaudit.reporting.rows import Row
+
+HEADER = ("model", "benchmark", "score", "95 % interval", "coverage", "failures", "time")
+RIGHT = {2, 3, 4, 6}
+MAX_REASONS = 10
+
+
+def score_table(rows: Sequence[Row]) -> str:
+    """Score, interval, coverage, failures and time of every task; run mode and edition above."""
+    settings = sorted({(row.run_mode, row.edition or "none") for row in rows})
+    lines = []
+    for mode, edition in settings:
+        chosen = [row for row in rows if (row.run_mode, row.edition or "none") == (mode, edition)]
+        lines += [f"run mode {mode} · data {edition}", "", *_grid([HEADER, *map(_cells, chosen)]), ""]
+    return "\n".join(lines).rstrip()
+
+
+def failure_lines(records: Sequence[TaskRecord], where: str) -> list[str]:
+    """What failed, reason by reason, and where to look; empty when nothing did."""
+    failed = [record for record in records if record.reasons]
+    if not failed:
+        return []
+    lines = [f"{len(failed)} of {len(records)} tasks had failures:"]
+    for record in failed:
+        p = record.provenance
+        reasons = list(record.reasons.items())
+        for name, failure in reasons[:MAX_REASONS]:
+            subject = "" if name == p.identity.benchmark else f" {name}"
+            at = f" ({failure.where})" if failure.where else ""
+            lines.append(f"  {p.model} · {p.identity.benchmark}{subject}: {failure}{at}")
+        if len(reasons) > MAX_REASONS:
+            lines.append(
+                f"  … and {len(reasons) - MAX_REASONS} more in {where}/{p.model}/{p.identity.benchmark}/result.json"
+            )
+    return [*lines, f"Full records: {where}/<model>/<benchmark>/result.json"]
+
+
+def warning_lines(records: Sequence[TaskRecord]) -> list[str]:
+    """What a reader of the scores should know."""
+    return [
+        f"note: {r.provenance.model} · {r.provenance.identity.benchmark}: {text}"
+        for r in records
+        for text in r.result.warnings
+    ]
+
+
+def seconds(value: float) -> str:
+    """A duration for people."""
+    if value < 60:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        row.model,
+        row.benchmark or "overall",
+        "–" if row.score is None else _number(row.score),
+        "–" if row.interval is None else " … ".join(map(_number, row.interval)),
+        f"{row.covered}/{row.asked}" if row.asked else "–",
+        ", ".join(row.failures) or ("" if row.benchmark else " "),
+        seconds(row.seconds),
+    )
+
+
+def _number(score: float) -> str:
+    """Three decimals; a small score is not shown as none."""
+    return "<0.001" if 0 < score < 0.0005 else f"{score:.3f}"
+
+
+def _grid(table: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+
+    def line(row: Sequence[str]) -> str:
+        cells = (
+            c.rjust(w) if i in RIGHT else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        )
+        return "  ".join(cells).rstrip()
+
+    return [line(table[0]), line(["─" * width for width in widths]), *map(line, table[1:])]
