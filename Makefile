@@ -1,6 +1,8 @@
 # Everything runs in .venv, made by `make setup`. PYTHON picks the interpreter that makes it.
 PYTHON ?= python3
 VENV := .venv/bin
+TEST_PYTHON ?= $(CURDIR)/$(VENV)/python
+TEST_DIR ?= .
 
 .PHONY: setup run test check bench docs clean
 
@@ -12,7 +14,7 @@ run:              ## the main job: audit the example model on the embedded data
 	$(VENV)/mlipaudit run --models examples/example_model.zip --run-mode dev --output results
 
 test:             ## the default test run, minutes on two cores
-	$(VENV)/python -m pytest
+	cd $(TEST_DIR) && $(TEST_PYTHON) -m pytest
 
 check:            ## lint and types
 	$(VENV)/ruff check . && $(VENV)/ruff format --check . && $(VENV)/mypy

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mlipaudit.data import DataSet, Local, parse_edition
 from mlipaudit.errors import ChemicalElementsMissingError, DataUnavailableError
-from mlipaudit.failures import Failure
+from mlipaudit.failures import Failure, FailureKind
 from mlipaudit.run_mode import RunMode
 from mlipaudit.scoring import SCORING_VERSION, Interval, Score
 
@@ -73,7 +73,9 @@ class BenchmarkResult(Record):
     def fields_of(score: Score) -> dict[str, Any]:
         """The base fields that a generic score fills."""
         failed = score.num_failed == score.num_systems
+        nothing = Failure(kind=FailureKind.DATA_UNAVAILABLE, message="the data set has no systems")
         return {
+            "failure": None if score.num_systems else nothing,
             "score": 0.0 if failed else score.value,
             "score_interval": None if failed else score.interval,
             "num_systems": score.num_systems,

@@ -14,12 +14,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from mlipaudit.errors import DataCorruptError, DataUnavailableError, UsageError
 from mlipaudit.run_mode import RunMode
 
 MANIFEST = "manifest.toml"
+T = TypeVar("T")
 
 
 class EditionKind(StrEnum):
@@ -113,9 +116,7 @@ class Local:
         """See `Edition.fetch`."""
         folder = self.root / name
         if not folder.is_dir():
-            raise DataUnavailableError(
-                f"no folder {name!r} in {self.root}; put the data there or pass --data embedded"
-            )
+            raise DataUnavailableError(f"the data folder has no {name}/; put it there or pass --data embedded")
         manifest = read_manifest(folder) if (folder / MANIFEST).is_file() else None
         return DataSet(name, self.kind, folder, manifest)
 
@@ -172,9 +173,12 @@ def read_manifest(folder: Path) -> Manifest:
         files = {name: entry["sha256"] for name, entry in about.pop("files").items()}
         manifest = Manifest(about["name"], str(about["version"]), files, _elements(about), about)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise DataCorruptError(f"{folder / MANIFEST} cannot be read: {error!r}") from error
+        raise DataCorruptError(f"{folder.name}/{MANIFEST} cannot be read: {error!r}") from error
     for name, expected in files.items():
-        _check_file(folder / name, expected)
+        _check_file(folder, name, expected)
+    unlisted = {str(file.relative_to(folder)) for file in visible_files(folder)} - {*files, MANIFEST}
+    if unlisted:
+        raise DataCorruptError(f"{folder.name}/{min(unlisted)} is not listed in {MANIFEST}")
     return manifest
 
 
@@ -182,11 +186,28 @@ def _elements(about: dict) -> frozenset[str] | None:
     return frozenset(about["elements"]) if "elements" in about else None
 
 
-def _check_file(file: Path, expected: str) -> None:
-    if not file.is_file():
-        raise DataCorruptError(f"{file} is listed in {MANIFEST} but is not there")
-    if (found := sha256_of(file)) != expected:
-        raise DataCorruptError(f"{file} has sha256 {found[:12]}…, {MANIFEST} says {expected[:12]}…")
+def _check_file(folder: Path, name: str, expected: str) -> None:
+    if not (folder / name).is_file():
+        raise DataCorruptError(f"{folder.name}/{name} is listed in {MANIFEST} but is not there")
+    if (found := sha256_of(folder / name)) != expected:
+        raise DataCorruptError(f"{folder.name}/{name} has sha256 {found[:12]}…, {MANIFEST} says {expected[:12]}…")
+
+
+def read_json(data_dir: Path, name: str, schema: TypeAdapter[T]) -> T:
+    """A JSON file of a data set, validated.
+
+    Raises:
+        DataUnavailableError: the file is not there.
+        DataCorruptError: it does not follow the schema.
+    """
+    try:
+        return schema.validate_json((data_dir / name).read_bytes())
+    except FileNotFoundError as error:
+        raise DataUnavailableError(f"{data_dir.name}/{name} is not there") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = " → ".join(str(part) for part in first["loc"]) or "the file"
+        raise DataCorruptError(f"{data_dir.name}/{name}: {where}: {first['msg']}") from error
 
 
 def sha256_of(file: Path) -> str:

@@ -17,13 +17,13 @@ class UnknownNameError(UsageError):
 
     def __init__(self, kind: str, name: str, allowed: Iterable[str]) -> None:
         self.name, self.allowed = name, sorted(allowed)
-        super().__init__(f"unknown {kind} {name!r}{self._suggestion()}. Known: {', '.join(self.allowed)}")
+        super().__init__(f"unknown {kind} {name!r}{self._suggestion()} Known: {', '.join(self.allowed)}")
 
     def _suggestion(self) -> str:
         from difflib import get_close_matches
 
         close = get_close_matches(self.name, self.allowed, n=1)
-        return f"; did you mean {close[0]!r}?" if close else ""
+        return f"; did you mean {close[0]!r}?" if close else "."
 
 
 class ModelLoadError(UserError):

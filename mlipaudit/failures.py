@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from traceback import extract_tb
 
 from pydantic import BaseModel
+
+from mlipaudit import errors
 
 
 class FailureKind(StrEnum):
@@ -27,6 +30,10 @@ class FailureKind(StrEnum):
     CRASHED = "crashed"
 
 
+class NeighbourOverflowError(RuntimeError):
+    """A neighbour list kept growing past its limit: the system collapses."""
+
+
 class Failure(BaseModel):
     """A named reason, with what a person needs to look further."""
 
@@ -43,15 +50,14 @@ class Failure(BaseModel):
     @classmethod
     def from_exception(cls, error: BaseException) -> Failure:
         """The failure that an exception stands for; keeps its message and innermost frame."""
-        return cls(kind=_kind_of(error), message=_first_line(error), where=_innermost_frame(error))
+        return cls(kind=_kind_of(error), message=_message_of(error), where=_innermost_frame(error))
 
 
 def _kind_of(error: BaseException) -> FailureKind:
-    from mlipaudit import errors
-
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
         return FailureKind.OUT_OF_MEMORY
-    by_type = {
+    by_type: dict[type[BaseException], FailureKind] = {
+        NeighbourOverflowError: FailureKind.NEIGHBOUR_OVERFLOW,
         errors.ModelLoadError: FailureKind.LOAD_ERROR,
         errors.DataUnavailableError: FailureKind.DATA_UNAVAILABLE,
         errors.DataCorruptError: FailureKind.DATA_CORRUPT,
@@ -60,9 +66,18 @@ def _kind_of(error: BaseException) -> FailureKind:
     return next((kind for cls, kind in by_type.items() if isinstance(error, cls)), FailureKind.EXCEPTION)
 
 
-def _first_line(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
+    """First line of an exception's text, after its class unless the text was written for people."""
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}"[:500] if lines else type(error).__name__
+    text = _without_folders(lines[0])[:500] if lines else ""
+    if text and isinstance(error, errors.UserError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _without_folders(text: str) -> str:
+    """Absolute paths cut down to their last part: results carry no home paths."""
+    return re.sub(r"(?<![\w.:/])/(?:[^\s/'\"]+/)+(?=[^\s/'\"])", "", text)
 
 
 def _innermost_frame(error: BaseException) -> str | None:

@@ -39,6 +39,11 @@ class ModelSpec:
     """Identity: hash of the weights, of the text of a Python file, or of name, options and package version."""
     options: dict[str, Any] = field(default_factory=dict, hash=False)
 
+    @property
+    def basename(self) -> str:
+        """The source without folders."""
+        return Path(self.source).name
+
     def load(self) -> Any:
         """The force field.
 
@@ -73,29 +78,29 @@ def load_force_field(model: str) -> Any:
         ModelLoadError: the file holds none.
     """
     path = Path(model)
-    if path.suffix == ".zip":
+    if path.suffix.lower() == ".zip":
         from mlipaudit.backends.mlip_zip import load_zip
 
         return load_zip(path)
-    if path.suffix == ".py":
+    if path.suffix.lower() == ".py":
         return _load_python(path)
     raise ModelLoadError(f"{path.name}: model files end in .zip or .py")
 
 
 def _parse(argument: str) -> ModelSpec:
     path = Path(argument)
-    if path.suffix in (".zip", ".py"):
+    name, _, text = argument.partition(":")
+    if name in registry.registered(registry.MODELS):
+        options = parse_options(text)
+        return ModelSpec(_clean(name), ModelKind.NAMED, name, _hash_of_named(name, options), options)
+    if path.suffix.lower() in (".zip", ".py"):
         if not path.is_file():
             raise UsageError(f"--models {argument}: no such file")
-        kind = ModelKind.ARCHIVE if path.suffix == ".zip" else ModelKind.PYTHON
+        kind = ModelKind.ARCHIVE if path.suffix.lower() == ".zip" else ModelKind.PYTHON
         return ModelSpec(_clean(path.stem), kind, argument, _hash_of_file(path, kind))
-    name, _, text = argument.partition(":")
-    if name not in registry.registered(registry.MODELS):
-        if path.exists():
-            raise UsageError(f"--models {argument}: model files end in .zip (saved by mlip) or .py")
-        raise UnknownNameError("model", name, registry.names(registry.MODELS))
-    options = parse_options(text)
-    return ModelSpec(_clean(name), ModelKind.NAMED, name, _hash_of_named(name, options), options)
+    if path.exists():
+        raise UsageError(f"--models {argument}: model files end in .zip (saved by mlip) or .py")
+    raise UnknownNameError("model", name, registry.names(registry.MODELS))
 
 
 def parse_options(text: str) -> dict[str, Any]:
@@ -152,17 +157,19 @@ def _load_named(spec: ModelSpec) -> Any:
     factory: Any = registry.load(registry.MODELS, spec.source)
     try:
         return factory(**spec.options)
-    except TypeError as error:
-        raise ModelLoadError(f"{spec.source} does not take the options {spec.options}: {error}") from error
+    except ModelLoadError:
+        raise
+    except (Exception, SystemExit) as error:  # around a model: it costs only itself
+        options = f" with the options {spec.options}" if spec.options else ""
+        raise ModelLoadError(f"{spec.source}{options} cannot be made: {type(error).__name__}: {error}") from error
 
 
 def _load_python(path: Path) -> Any:
     import runpy
 
-    # What the file raises is its author's to read, but it fails this model only.
     try:
         variables = runpy.run_path(str(path))
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # around a model: it costs only itself
         raise ModelLoadError(f"{path.name} cannot be run: {type(error).__name__}: {error}") from error
     if EXTERNAL_MODEL not in variables:
         raise ModelLoadError(f"{path.name} does not define {EXTERNAL_MODEL}")

@@ -22,7 +22,7 @@ class Identity(Record):
     protocol: dict[str, Any] = {}
     run_mode: str
     seed: int
-    precision: str = "float32"
+    precision: str = "unknown"
 
     @property
     def task_id(self) -> str:
@@ -39,7 +39,9 @@ class Provenance(Record):
     model: str
     model_source: str
     """File or registered name, without folders."""
+    model_options: dict[str, Any] = {}
     data_edition: str | None = None
+    """The edition that was asked for, also where nothing was read from it."""
     data_name: str | None = None
     versions: dict[str, str]
     device: str
@@ -50,6 +52,17 @@ class Provenance(Record):
     num_compilations: int
     peak_memory_bytes: int
     command: str
+
+    @property
+    def comparable(self) -> tuple:
+        """Equal for results whose scores may stand in one average: same model, run mode, edition and seed."""
+        return (
+            self.model,
+            self.identity.model_sha256,
+            self.identity.run_mode,
+            self.data_edition,
+            self.identity.seed,
+        )
 
 
 class TaskRecord(Record):

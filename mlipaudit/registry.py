@@ -38,5 +38,5 @@ def load(group: str, name: str) -> object:
         raise UnknownNameError(_KIND[group], name, points)
     try:
         return points[name].load()
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # around a plug-in: it costs only itself
         raise UserError(f"{_KIND[group]} {name!r} ({points[name].value}) cannot be imported: {error}") from error

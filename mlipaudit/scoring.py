@@ -145,12 +145,13 @@ def combine_intervals(intervals: Sequence[Interval | None], scores: Sequence[flo
     if not scores or len(known) < len(intervals):
         return None
     mean = float(np.mean(scores))
-    below = np.sqrt(sum((s - low) ** 2 for s, (low, _) in zip(scores, known, strict=True))) / len(scores)
-    above = np.sqrt(sum((high - s) ** 2 for s, (_, high) in zip(scores, known, strict=True))) / len(scores)
+    pairs = list(zip(scores, known, strict=True))
+    below = np.sqrt(sum(max(score - low, 0.0) ** 2 for score, (low, _) in pairs)) / len(scores)
+    above = np.sqrt(sum(max(high - score, 0.0) ** 2 for score, (_, high) in pairs)) / len(scores)
     return round(max(mean - float(below), 0.0), 12), round(min(mean + float(above), 1.0), 12)
 
 
 def _percentiles(samples: np.ndarray) -> Interval:
-    # Twelve digits: the order of a vectorised sum must not show in a result.
+    # Twelve significant digits: the order of a vectorised sum must not show in a result.
     low, high = np.percentile(samples, [2.5, 97.5])
-    return round(float(low), 12), round(float(high), 12)
+    return float(f"{low:.12g}"), float(f"{high:.12g}")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from mlipaudit.benchmark import BenchmarkResult
-from mlipaudit.errors import StoreError
+from mlipaudit.errors import StoreError, UserError
 from mlipaudit.record import Provenance, TaskRecord
 from mlipaudit.scoring import compute_model_score
 
@@ -65,7 +66,9 @@ class ResultStore:
         """
         provenance = record.provenance
         path = self.root / provenance.model / provenance.identity.benchmark / RESULT
-        content = record.result.model_dump(mode="json") | {PROVENANCE: provenance.model_dump(mode="json")}
+        # Through JSON text: only there NaN and infinity become what strict JSON can hold.
+        content = json.loads(record.result.model_dump_json())
+        content[PROVENANCE] = json.loads(provenance.model_dump_json())
         write_json(path, content)
         write_json(self.root / provenance.model / SCORE, self._scores(provenance))
         return path
@@ -87,22 +90,15 @@ class ResultStore:
                 yield read_record(path)
 
     def _scores(self, latest: Provenance) -> dict[str, float | None]:
-        """Scores of the tasks that belong together with the latest one: same model, run mode and edition."""
+        """Scores of the stored tasks that may be averaged with the latest one."""
         folder = self.root / latest.model
         records = (read_record(path) for path in sorted(folder.glob(f"*/{RESULT}")))
         scores = {
             record.provenance.identity.benchmark: record.result.score
             for record in records
-            if isinstance(record, TaskRecord) and _comparable(record.provenance, latest)
+            if isinstance(record, TaskRecord) and record.provenance.comparable == latest.comparable
         }
         return {**scores, OVERALL_SCORE: compute_model_score(scores)}
-
-
-def _comparable(one: Provenance, other: Provenance) -> bool:
-    def key(p: Provenance) -> tuple:
-        return p.identity.model_sha256, p.identity.run_mode, p.data_edition
-
-    return key(one) == key(other)
 
 
 def read_record(path: Path) -> TaskRecord | Unreadable:
@@ -119,10 +115,13 @@ def read_record(path: Path) -> TaskRecord | Unreadable:
 def _result_class(provenance: Provenance, content: dict[str, Any]) -> type[BenchmarkResult]:
     from mlipaudit import registry
 
-    name = provenance.identity.benchmark
-    if content.get("failure") or name not in registry.registered(registry.BENCHMARKS):
+    if content.get("failure"):
         return BenchmarkResult
-    return registry.load(registry.BENCHMARKS, name).result_class  # type: ignore[attr-defined]
+    try:
+        benchmark: Any = registry.load(registry.BENCHMARKS, provenance.identity.benchmark)
+    except UserError:  # not installed, or broken: the scores can still be shown
+        return BenchmarkResult
+    return benchmark.result_class
 
 
 def _refuse_constant(name: str) -> None:
@@ -145,5 +144,6 @@ def write_json(path: Path, content: Any) -> None:
             os.fsync(stream.fileno())
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
         raise StoreError(f"cannot write {path}: {error.strerror}") from error

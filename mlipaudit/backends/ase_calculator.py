@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from ase import Atoms
 from ase.calculators.calculator import BaseCalculator, all_changes
 
 from mlipaudit.backends.ase_dynamics import simulate_with_ase
-from mlipaudit.backends.contract import Backend, CountProgress, ForwardPass, Prediction, SystemRun, Trajectory
+from mlipaudit.backends.contract import Backend, CountProgress, ForwardPass, Prediction, SystemRun
 from mlipaudit.failures import Failure
 
 _CUTOFF_NAMES = ("cutoff_distance", "cutoff", "r_max")
@@ -42,7 +43,8 @@ class CalculatorBackend(Backend):
         def run() -> Prediction:
             self.calculator.calculate(atoms, ["energy", "forces"], all_changes)
             results = self.calculator.results
-            return Prediction(float(results["energy"]), results["forces"])
+            # Reading the forces waits for a device that has not finished.
+            return Prediction(float(results["energy"]), np.asarray(results["forces"]))
 
         return ForwardPass(run=run, wait=lambda: _discard(run()))
 
@@ -59,7 +61,7 @@ class CalculatorBackend(Backend):
         try:
             own = self._attach(atoms)
             return Prediction(float(own.get_potential_energy()), own.get_forces() if forces else None)
-        except Exception as error:  # around a system: it costs only itself
+        except (Exception, SystemExit) as error:  # around a system: it costs only itself
             return Failure.from_exception(error)
 
     def _attach(self, atoms: Atoms) -> Atoms:
@@ -71,9 +73,9 @@ class CalculatorBackend(Backend):
         own.calc = self.calculator
         return own
 
-    def _simulate(self, run: SystemRun, engine: str) -> Trajectory:
+    def _simulate(self, run: SystemRun, engine: str) -> None:
         run.atoms = self._attach(run.atoms)
-        return simulate_with_ase(run)
+        simulate_with_ase(run)
 
 
 def _discard(prediction: Prediction) -> None:

@@ -10,34 +10,28 @@ from ase import units
 from ase.md.langevin import Langevin
 from ase.md.verlet import VelocityVerlet
 
-from mlipaudit.backends.contract import SystemRun, Trajectory
+from mlipaudit.backends.contract import SystemRun
 from mlipaudit.backends.dynamics import append_frame, initial_velocities, temperature_of, unphysical
 from mlipaudit.failures import Failure
 from mlipaudit.protocol import Ensemble
 
 
-def simulate_with_ase(run: SystemRun) -> Trajectory:
+def simulate_with_ase(run: SystemRun) -> None:
     """Advance `run.atoms`, whose calculator is attached, by the run's protocol."""
-    protocol, atoms = run.protocol, run.atoms
-    atoms.set_velocities(initial_velocities(atoms, protocol.temperature_kelvin, run.seed))
+    protocol, trajectory = run.protocol, run.trajectory
+    run.atoms.set_velocities(initial_velocities(run.atoms, protocol.temperature_kelvin, run.seed))
     dynamics = _integrator(run)
-    trajectory = Trajectory()
-    trajectory.failure = _check(run, step=0, frame=0)
-    if trajectory.failure:
-        return trajectory
-    _sample(trajectory, run, step=0)
-    run.report(0)
-    for step in range(1, protocol.num_steps + 1):
-        dynamics.step()
+    for step in range(protocol.num_steps + 1):
+        if step:
+            dynamics.step()
         trajectory.failure = _check(run, step=step, frame=len(trajectory.steps))
         if trajectory.failure:
-            return trajectory
+            return
         if step % protocol.snapshot_interval == 0:
-            _sample(trajectory, run, step=step)
+            _sample(run, step=step)
         due = step % protocol.log_interval == 0 or step == protocol.num_steps
         if due and run.report(step):
-            break
-    return trajectory
+            return
 
 
 def _integrator(run: SystemRun) -> Any:
@@ -67,9 +61,9 @@ def _check(run: SystemRun, *, step: int, frame: int) -> Failure | None:
     )
 
 
-def _sample(trajectory: Trajectory, run: SystemRun, *, step: int) -> None:
+def _sample(run: SystemRun, *, step: int) -> None:
     append_frame(
-        trajectory,
+        run.trajectory,
         step=step,
         positions=run.atoms.positions,
         velocities=run.atoms.get_velocities(),

@@ -91,6 +91,11 @@ class Backend(ABC):
         """Elements the model covers; None where nobody says."""
 
     @property
+    def precision(self) -> str:
+        """Floating-point type of the weights, where known."""
+        return "unknown"
+
+    @property
     def cutoff(self) -> float | None:
         """Neighbour cutoff in Å, where known."""
         return None
@@ -145,9 +150,13 @@ class Backend(ABC):
 
     def _try_to_simulate(self, run: SystemRun, engine: str) -> Trajectory | Failure:
         try:
-            return self._simulate(run, engine)
-        except Exception as error:  # around a system: it costs only itself
-            return Failure.from_exception(error)
+            self._simulate(run, engine)
+        except (Exception, SystemExit) as error:  # around a system: it costs only itself
+            failure = Failure.from_exception(error)
+            if not run.trajectory.steps:
+                return failure
+            run.trajectory.failure = failure.model_copy(update={"frame": len(run.trajectory.steps)})
+        return run.trajectory
 
     def calibrate(self) -> Calibration:
         """Speed of the device itself: the default device of jax, whatever the model runs on."""
@@ -165,7 +174,8 @@ class Backend(ABC):
     ) -> list[Prediction | Failure]: ...
 
     @abstractmethod
-    def _simulate(self, run: SystemRun, engine: str) -> Trajectory: ...
+    def _simulate(self, run: SystemRun, engine: str) -> None:
+        """Fill the run's trajectory; frames stay when it raises."""
 
     def _reject(self, atoms: Atoms) -> Failure | None:
         """Why a system cannot be put to this model, if so."""
@@ -188,6 +198,7 @@ class SystemRun:
     protocol: MolecularDynamics
     seed: tuple[int, ...]
     observer: Observer | None = None
+    trajectory: Trajectory = field(default_factory=Trajectory)
 
     def report(self, step: int, *, compiled: bool = False) -> bool:
         """Tell the observer; True when it wants to stop."""

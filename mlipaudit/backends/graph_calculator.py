@@ -11,15 +11,12 @@ from ase import Atoms
 from ase.calculators.calculator import Calculator, all_changes
 
 from mlipaudit.backends.jax_batching import Shape, pack
+from mlipaudit.failures import NeighbourOverflowError
 
 if TYPE_CHECKING:
     from mlipaudit.backends.mlip_force_field import ForceFieldBackend
 
 MAX_GROWTHS = 8
-
-
-class NeighbourOverflowError(RuntimeError):
-    """The neighbour list kept growing past its limit: the system collapses."""
 
 
 def grown(needed: int, *, growths: int) -> int:
@@ -35,7 +32,7 @@ def grown(needed: int, *, growths: int) -> int:
 
 
 class GraphCalculator(Calculator):
-    """Evaluates the backend's compiled model on fresh neighbour lists, whose capacity grows a bounded number of times."""
+    """Evaluates the compiled model on fresh neighbour lists, whose capacity grows a bounded number of times."""
 
     implemented_properties = ["energy", "forces"]
 

@@ -27,7 +27,7 @@ from mlip.models import ForceField
 
 from mlipaudit.backends.contract import SystemRun, Trajectory
 from mlipaudit.backends.dynamics import append_frame, initial_velocities, temperature_of, unphysical
-from mlipaudit.backends.graph_calculator import NeighbourOverflowError, grown
+from mlipaudit.backends.graph_calculator import grown
 from mlipaudit.backends.jax_batching import Edges, Shape, Structure, find_edges, pack, pack_edges
 from mlipaudit.failures import Failure, FailureKind
 from mlipaudit.protocol import Ensemble
@@ -104,31 +104,21 @@ class Program:
     capacity: Shape
 
 
-def simulate_with_jax_md(backend: ForceFieldBackend, run: SystemRun) -> Trajectory:
-    """Advance a system by the run's protocol."""
-    simulation = Simulation(backend, run)
-    trajectory = Trajectory()
-    try:
-        _follow_protocol(simulation, run, trajectory)
-    except NeighbourOverflowError as error:
-        frame = len(trajectory.steps)
-        trajectory.failure = Failure(kind=FailureKind.NEIGHBOUR_OVERFLOW, message=str(error), frame=frame)
-    return trajectory
+def simulate_with_jax_md(backend: ForceFieldBackend, run: SystemRun) -> None:
+    """Advance a system by the run's protocol.
 
-
-def _follow_protocol(simulation: Simulation, run: SystemRun, trajectory: Trajectory) -> None:
-    trajectory.failure = simulation.start()
-    if trajectory.failure:
-        return
-    simulation.sample(trajectory)
-    run.report(0, compiled=simulation.take_compiled())
-    for stop in run.stops():
+    Raises:
+        NeighbourOverflowError: a neighbour list kept growing.
+    """
+    simulation, protocol, trajectory = Simulation(backend, run), run.protocol, run.trajectory
+    simulation.start()
+    for stop in [0, *run.stops()]:
         trajectory.failure = simulation.advance_to(stop, frame=len(trajectory.steps))
         if trajectory.failure:
             return
-        if stop % run.protocol.snapshot_interval == 0:
+        if stop % protocol.snapshot_interval == 0:
             simulation.sample(trajectory)
-        due = stop % run.protocol.log_interval == 0 or stop == run.protocol.num_steps
+        due = stop % protocol.log_interval == 0 or stop == protocol.num_steps
         if due and run.report(stop, compiled=simulation.take_compiled()):
             return
 
@@ -144,8 +134,8 @@ class Simulation:
         self._room = {"short": 0, "long": 0}
         self._compiled = False
 
-    def start(self) -> Failure | None:
-        """Forces and velocities of the first frame."""
+    def start(self) -> None:
+        """Neighbour lists, velocities, and a state before step 0, whose forces are not known yet."""
         structure = self.backend.structure(self.atoms)
         self._make_room(len(structure.edges), _length(structure.long_range))
         self._rebuild()
@@ -160,9 +150,6 @@ class Simulation:
         )
         zero = jnp.zeros((), jnp.int32)
         self.state = State(md, jnp.zeros(()), jnp.zeros(()), zero - 1, (zero, zero), _RUNNING)
-        # A step of no length evaluates the forces and moves nothing: one program serves both.
-        self.state = self._run_until(0, self.settings._replace(timestep=0.0))
-        return self._failure(frame=0)
 
     def advance_to(self, step: int, *, frame: int) -> Failure | None:
         """Run up to a step, with new lists as often as needed.
@@ -172,7 +159,9 @@ class Simulation:
         """
         rebuilt_at = None
         while True:
-            self.state = self._run_until(step, self.settings)
+            # A step of no length evaluates the first forces and moves nothing: one program serves both.
+            settings = self.settings if step else self.settings._replace(timestep=0.0)
+            self.state = self._run_until(step, settings)
             status, now, pairs = jax.device_get((self.state.status, self.state.step, self.state.pairs))
             if not (status.stale or status.overflow):
                 return self._failure(frame=frame)

@@ -18,7 +18,7 @@ from mlip.models import ForceField
 from mlip.models.predictors.energy_heads import standard_energy_computation_head
 
 from mlipaudit.backends.ase_dynamics import simulate_with_ase
-from mlipaudit.backends.contract import Backend, CountProgress, ForwardPass, Prediction, SystemRun, Trajectory
+from mlipaudit.backends.contract import Backend, CountProgress, ForwardPass, Prediction, SystemRun
 from mlipaudit.backends.graph_calculator import GraphCalculator
 from mlipaudit.backends.jax_batching import (
     Shape,
@@ -51,6 +51,11 @@ class ForceFieldBackend(Backend):
     def allowed_atomic_numbers(self) -> frozenset[int]:
         """Elements of the model's training data."""
         return frozenset(int(number) for number in self.force_field.allowed_atomic_numbers)
+
+    @property
+    def precision(self) -> str:
+        """Floating-point type of the weights."""
+        return str(jax.tree.leaves(self.force_field.params)[0].dtype)
 
     @property
     def cutoff(self) -> float:
@@ -161,11 +166,12 @@ class ForceFieldBackend(Backend):
         by_structure = {id(h[i]): p for h, batch, found in halves for i, p in zip(batch, found, strict=True)}
         return [by_structure[id(structure)] for structure in structures]
 
-    def _simulate(self, run: SystemRun, engine: str) -> Trajectory:
+    def _simulate(self, run: SystemRun, engine: str) -> None:
         if engine == "jax_md":
-            return simulate_with_jax_md(self, run)
-        run.atoms.calc = GraphCalculator(self)
-        return simulate_with_ase(run)
+            simulate_with_jax_md(self, run)
+        else:
+            run.atoms.calc = GraphCalculator(self)
+            simulate_with_ase(run)
 
 
 def evaluate(force_field: ForceField, params: Any, graph: Graph, *, forces: bool) -> Answers:

@@ -60,16 +60,19 @@ def read_archive(path: Path) -> Archive:
             missing = {HYPERPARAMS, PARAMS} - set(archive.namelist())
             if missing:
                 raise ModelLoadError(
-                    f"{path.name} is not a model saved by mlip: it has no {' and no '.join(missing)}"
+                    f"{path.name} is not a model saved by mlip: it has no {' and no '.join(sorted(missing))}"
                 )
             hyperparams = json.loads(archive.read(HYPERPARAMS))
             with np.load(io.BytesIO(archive.read(PARAMS)), allow_pickle=False) as arrays:
                 params = {name: arrays[name] for name in arrays.files}
     except zipfile.BadZipFile as error:
         raise ModelLoadError(f"{path.name} is not a zip archive, or is damaged: {error}") from error
-    except (OSError, EOFError, ValueError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, TypeError, RuntimeError, AttributeError, zlib.error) as error:
+        # An encrypted archive is a RuntimeError, a bare array instead of an npz a TypeError.
         raise ModelLoadError(f"{path.name} cannot be read: {error}") from error
-    if not all(isinstance(hyperparams.get(key), dict) for key in ("config", "dataset_info")):
+    if not isinstance(hyperparams, dict) or not all(
+        isinstance(hyperparams.get(key), dict) for key in ("config", "dataset_info")
+    ):
         raise ModelLoadError(
             f"{path.name} is not a model saved by mlip: {HYPERPARAMS} has no config and dataset_info"
         )

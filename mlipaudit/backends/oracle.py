@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from ase import Atoms
 
-from mlipaudit.backends.contract import Backend, CountProgress, ForwardPass, Prediction, SystemRun, Trajectory
+from mlipaudit.backends.contract import Backend, CountProgress, ForwardPass, Prediction, SystemRun
 from mlipaudit.failures import Failure, FailureKind
 
 
@@ -39,7 +39,7 @@ class OracleBackend(Backend):
             return Failure(kind=FailureKind.EXCEPTION, message=f"no label for {atoms.get_chemical_formula()}")
         return Prediction(energy)
 
-    def _simulate(self, run: SystemRun, engine: str) -> Trajectory:
+    def _simulate(self, run: SystemRun, engine: str) -> None:
         raise NotImplementedError("the oracle has no forces")
 
 

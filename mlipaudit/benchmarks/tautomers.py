@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Energy differences between tautomers in vacuum.
 
-Reference: Tautobase pairs minimised with xTB. The published threshold, 0.05, is applied to kcal/mol, where a model
+The public data set holds pairs of the Tautobase, minimised with xTB; an embedded or local one says in its manifest what
+it holds. The published threshold, 0.05, is applied to kcal/mol, where a model
 0.3 kcal/mol off scores 3e-7; the published text suggests eV. `score` keeps the published number, and
 `score_threshold_in_ev` gives the other reading.
 """
@@ -18,6 +19,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from mlipaudit.backends.contract import set_charge_and_spin
 from mlipaudit.benchmark import DEFAULT_CHARGE, DEFAULT_SPIN, BenchmarkResult, ModelOutput, SystemResult
+from mlipaudit.data import read_json
 from mlipaudit.failures import Failure
 from mlipaudit.families.relative_energies import NOT_FINITE, Labelled, RelativeEnergies, unanswered
 from mlipaudit.metric import Metric, SoftThreshold
@@ -90,7 +92,7 @@ class TautomersBenchmark(RelativeEnergies):
     @classmethod
     def load(cls, data_dir: Path, protocol: SinglePoints) -> Pairs:
         """The pairs that the protocol asks for, by id."""
-        pairs = _PAIRS.validate_json((data_dir / DATASET).read_bytes())
+        pairs = read_json(data_dir, DATASET, _PAIRS)
         return dict(list(pairs.items())[: protocol.max_systems])
 
     @classmethod

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from mlipaudit.cli import run
+from mlipaudit.errors import UsageError
 
 HELP = "the same as run, with the options of mlipaudit 0.1.x"
 
@@ -26,4 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """See `run`."""
+    if args.benchmarks and "all" in args.benchmarks:
+        args.benchmarks = None
+    if args.run_mode != "dev" and not Path(args.input).is_dir():
+        raise UsageError(f"-i {args.input}: no such folder; mlipaudit run --data embedded needs none")
     return run.audit(args, data=None, data_input_dir=args.input)

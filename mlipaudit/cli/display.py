@@ -12,7 +12,7 @@ from typing import Self, TextIO
 
 from mlipaudit.record import TaskRecord
 from mlipaudit.reporting.rows import rows_of
-from mlipaudit.reporting.tables import failure_lines, score_table, seconds, warning_lines
+from mlipaudit.reporting.tables import failure_lines, number, score_table, seconds, warning_lines
 from mlipaudit.running.events import Event, RunStarted, TaskFinished, TaskProgress, TaskStarted
 
 PLAIN_INTERVAL_S = 10.0
@@ -90,6 +90,6 @@ class Display:
 
 def _outcome(record: TaskRecord) -> str:
     result, took = record.result, seconds(record.provenance.wall_seconds)
-    score = "no score" if result.score is None else f"score {result.score:.3f}"
+    score = "no score" if result.score is None else f"score {number(result.score)}"
     failed = len(record.reasons)
     return f"{score}, {took}" + (f", {failed} failure{'s' if failed > 1 else ''}" if failed else "")

@@ -30,11 +30,16 @@ def main(args: argparse.Namespace) -> int:
 def _benchmarks() -> list[str]:
     from mlipaudit import registry
     from mlipaudit.data import embedded_names
+    from mlipaudit.errors import UserError
 
     embedded = embedded_names()
     lines = []
     for name in registry.names(registry.BENCHMARKS):
-        cls: type = registry.load(registry.BENCHMARKS, name)  # type: ignore[assignment]
+        try:
+            cls: type = registry.load(registry.BENCHMARKS, name)  # type: ignore[assignment]
+        except UserError as error:
+            lines.append(f"  {name:<28} unavailable: {error}")
+            continue
         data = "embedded" if cls.data_folder_name() in embedded else "local"  # type: ignore[attr-defined]
         lines.append(f"  {name:<28} {cls.category:<18} data: {data:<9} {_first_line(cls)}")  # type: ignore[attr-defined]
     return lines

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 
 HELP = "audit one or more models"
 RUN_MODES = ("dev", "fast", "standard")
+_PATH = re.compile(r"[^=:,\s]*/(?=[^/])")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--suite", default="core", metavar="NAME", help="a named list of benchmarks (default: core)"
     )
-    parser.add_argument("-e", "--exclude", nargs="+", metavar="NAME", help="all of the suite but these")
+    parser.add_argument("-e", "--exclude", nargs="+", metavar="NAME", help="all of them but these")
     parser.add_argument(
         "-rm",
         "--run-mode",
@@ -74,13 +76,13 @@ def audit(args: argparse.Namespace, *, data: str | None, data_input_dir: str | N
         data=data,
         data_input_dir=data_input_dir,
         seed=args.seed,
-        command=_command(args),
+        command=_command(),
     )
     display = Display(sys.stderr)
     with display:
         records = execute(plan, ResultStore(args.output), display)
     display.summarise(records, output=args.output)
-    return 1 if any(record.reasons for record in records) else 0
+    return 1 if any(record.reasons or record.result.failed for record in records) else 0
 
 
 def _require_data(data: str | None, run_mode: object) -> None:
@@ -94,7 +96,6 @@ def _require_data(data: str | None, run_mode: object) -> None:
         )
 
 
-def _command(args: argparse.Namespace) -> str:
-    """The command without folders: a record carries no home paths."""
-    models = " ".join(model.rsplit("/", maxsplit=1)[-1] for model in args.models)
-    return f"mlipaudit run --models {models} --run-mode {args.run_mode} --seed {args.seed}"
+def _command() -> str:
+    """The command as typed, each path cut down to its last part: a record carries no home paths."""
+    return " ".join(["mlipaudit", *(_PATH.sub("", word) for word in sys.argv[1:])])

@@ -26,6 +26,8 @@ class Row:
     failures: tuple[str, ...]
     """Names of the failures, most frequent first."""
     seconds: float
+    failed: bool
+    """Whether nothing could be analysed."""
     edition: str | None
     run_mode: str
 
@@ -42,18 +44,10 @@ def rows_of(records: Sequence[TaskRecord]) -> list[Row]:
 
 
 def _groups(records: Iterable[TaskRecord]) -> list[list[TaskRecord]]:
-    """Records whose scores may be averaged: one model, run mode and edition."""
+    """Records whose scores may be averaged."""
     groups: dict[tuple, list[TaskRecord]] = {}
     for record in records:
-        p = record.provenance
-        groups.setdefault((p.model, p.identity.model_sha256, p.identity.run_mode, p.data_edition), []).append(
-            record
-        )
-    # A task that failed before it had data has no edition: it belongs to its model's other tasks.
-    for key in [key for key in groups if key[-1] is None]:
-        home = next((other for other in groups if other[:-1] == key[:-1] and other != key), None)
-        if home:
-            groups[home] += groups.pop(key)
+        groups.setdefault(record.provenance.comparable, []).append(record)
     return list(groups.values())
 
 
@@ -69,6 +63,7 @@ def _row(record: TaskRecord) -> Row:
         asked=asked,
         failures=_by_frequency(failure.kind for failure in record.reasons.values()),
         seconds=p.wall_seconds,
+        failed=result.failed,
         edition=p.data_edition,
         run_mode=p.identity.run_mode,
     )
@@ -83,16 +78,17 @@ def _overall(rows: Sequence[Row]) -> Row:
     scored = [row for row in rows if row.score is not None]
     scores = {row.benchmark or "": row.score for row in scored}
     # A benchmark that failed wholly scores 0, whatever would have been drawn.
-    intervals = [row.interval or ((0.0, 0.0) if row.covered == 0 else None) for row in scored]
+    intervals = [row.interval or ((0.0, 0.0) if row.failed else None) for row in scored]
     return Row(
         model=rows[0].model,
         benchmark=None,
         score=compute_model_score(scores),
         interval=combine_intervals(intervals, [row.score or 0.0 for row in scored]),
-        covered=sum(row.covered > 0 for row in rows),
+        covered=sum(not row.failed for row in rows),
         asked=len(rows),
         failures=(),
         seconds=sum(row.seconds for row in rows),
-        edition=next((row.edition for row in rows if row.edition), None),
+        failed=all(row.failed for row in rows),
+        edition=rows[0].edition,
         run_mode=rows[0].run_mode,
     )

@@ -64,15 +64,15 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (
         row.model,
         row.benchmark or "overall",
-        "–" if row.score is None else _number(row.score),
-        "–" if row.interval is None else " … ".join(map(_number, row.interval)),
+        "–" if row.score is None else number(row.score),
+        "–" if row.interval is None else " … ".join(map(number, row.interval)),
         f"{row.covered}/{row.asked}" if row.asked else "–",
         ", ".join(row.failures) or ("" if row.benchmark else " "),
         seconds(row.seconds),
     )
 
 
-def _number(score: float) -> str:
+def number(score: float) -> str:
     """Three decimals; a small score is not shown as none."""
     return "<0.001" if 0 < score < 0.0005 else f"{score:.3f}"
 

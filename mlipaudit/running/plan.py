@@ -9,6 +9,7 @@ from typing import Any
 
 from mlipaudit import registry
 from mlipaudit.benchmark import Benchmark
+from mlipaudit.data import EditionKind, parse_edition
 from mlipaudit.errors import UnknownNameError, UsageError
 from mlipaudit.models import ModelSpec
 from mlipaudit.run_mode import RunMode
@@ -40,6 +41,13 @@ class Plan:
     """Folder in which a benchmark's own data folder takes precedence over `data` (mlipaudit 0.1.x)."""
 
     @property
+    def edition(self) -> str:
+        """Kind of edition that was asked for."""
+        if self.data_input_dir is not None:
+            return EditionKind.LOCAL
+        return parse_edition(self.data, self.run_mode).kind
+
+    @property
     def models(self) -> list[ModelSpec]:
         """The models, in order."""
         return list(dict.fromkeys(task.model for task in self.tasks))
@@ -48,16 +56,16 @@ class Plan:
         """What the run's record says: settings, and which model a name stands for."""
         return {
             "run_mode": self.run_mode,
-            "data": "local" if self.data not in (None, "embedded") else self.data,
+            "data": self.edition,
             "seed": self.seed,
             "command": self.command,
-            "models": {m.name: {"source": _basename(m), "sha256": m.sha256, "kind": m.kind} for m in self.models},
+            "models": {m.name: _about(m) for m in self.models},
             "benchmarks": list(dict.fromkeys(task.benchmark for task in self.tasks)),
         }
 
 
-def _basename(model: ModelSpec) -> str:
-    return model.source.replace("\\", "/").rsplit("/", maxsplit=1)[-1]
+def _about(model: ModelSpec) -> dict[str, Any]:
+    return {"source": model.basename, "sha256": model.sha256, "kind": model.kind, "options": model.options}
 
 
 def choose_benchmarks(
@@ -71,19 +79,21 @@ def choose_benchmarks(
     """
     known = registry.names(registry.BENCHMARKS)
     for name in [*(include or ()), *(exclude or ())]:
-        if name not in known and name != "all":
+        if name not in known:
             raise UnknownNameError("benchmark", name, known)
-    if include and "all" not in include:
-        return list(dict.fromkeys(include))
-    members: Any = registry.load(registry.SUITES, suite)
-    chosen = [name for name in members if name in known and name not in (exclude or ())]
+    members: Any = include or registry.load(registry.SUITES, suite)
+    chosen = [name for name in dict.fromkeys(members) if name in known and name not in (exclude or ())]
     if not chosen:
         raise UsageError("no benchmark is left to run")
     return chosen
 
 
 def make_plan(models: Sequence[ModelSpec], benchmarks: Sequence[str], **settings: Any) -> Plan:
-    """Every model on every benchmark; those that need a quiet machine come last."""
+    """Every model on every benchmark, model by model; those that need a quiet machine come last.
+
+    Raises:
+        UserError: a benchmark cannot be imported.
+    """
     tasks = [Task(model, benchmark) for model in models for benchmark in benchmarks]
     tasks.sort(key=lambda task: task.benchmark_class.runs_alone)
     return Plan(tuple(tasks), **settings)

@@ -8,12 +8,13 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from mlipaudit.benchmark import Benchmark, BenchmarkResult
+from mlipaudit.errors import ModelLoadError
 from mlipaudit.failures import Failure
 from mlipaudit.models import ModelSpec
 from mlipaudit.record import Identity, Provenance, TaskRecord, protocol_as_dict
@@ -49,7 +50,7 @@ class Worker:
     """Keeps loaded models and compiled programs between tasks."""
 
     plan: Plan
-    _loaded: dict[str, tuple[Any, Backend]] = field(default_factory=dict)
+    _loaded: dict[str, tuple[Any, Backend] | ModelLoadError] = field(default_factory=dict)
     _compilations: Compilations = field(default_factory=Compilations)
 
     def __post_init__(self) -> None:
@@ -61,32 +62,40 @@ class Worker:
     def run(self, task: Task, progress: Callable[[str, int, int], None]) -> TaskRecord:
         """Run one task; whatever goes wrong becomes part of its record."""
         started = datetime.now(UTC).isoformat(timespec="seconds")
-        clock, count, seconds = time.perf_counter(), self._compilations.count, self._compilations.seconds
+        clock, before = time.perf_counter(), replace(self._compilations)
         benchmark: Benchmark | None = None
         try:
             benchmark = self._prepare(task, progress)
             benchmark.run_model()
             result = benchmark.analyze()
-        except Exception as error:  # around a task: it costs only itself
+        except (Exception, SystemExit) as error:  # around a task: it costs only itself
             result = BenchmarkResult(failed=True, score=0.0, failure=Failure.from_exception(error))
-        identity = self._identity(task, benchmark)
         provenance = Provenance(
-            task_id=identity.task_id,
-            identity=identity,
-            model=task.model.name,
-            model_source=task.model.source.rsplit("/", maxsplit=1)[-1],
-            data_edition=benchmark.dataset.edition if benchmark and benchmark.dataset else None,
-            data_name=benchmark.data_folder_name() if benchmark else None,
-            versions=_versions(),
-            device=_device(),
             started_at=started,
             wall_seconds=time.perf_counter() - clock,
-            compile_seconds=self._compilations.seconds - seconds,
-            num_compilations=self._compilations.count - count,
-            peak_memory_bytes=_peak_memory(),
-            command=self.plan.command,
+            compile_seconds=self._compilations.seconds - before.seconds,
+            num_compilations=self._compilations.count - before.count,
+            **self._about(task, benchmark),
         )
+        self._forget_after(task)
         return TaskRecord.model_construct(result=result, provenance=provenance)
+
+    def _about(self, task: Task, benchmark: Benchmark | None) -> dict[str, Any]:
+        identity = self._identity(task, benchmark)
+        dataset = benchmark.dataset if benchmark else None
+        return {
+            "task_id": identity.task_id,
+            "identity": identity,
+            "model": task.model.name,
+            "model_source": task.model.basename,
+            "model_options": task.model.options,
+            "data_edition": dataset.edition if dataset else self.plan.edition,
+            "data_name": task.benchmark_class.data_folder_name(),
+            "versions": _versions(),
+            "device": _device(),
+            "peak_memory_bytes": _peak_memory(),
+            "command": self.plan.command,
+        }
 
     def _prepare(self, task: Task, progress: Callable[[str, int, int], None]) -> Benchmark:
         force_field, backend = self._load(task.model)
@@ -101,28 +110,48 @@ class Worker:
         )
 
     def _load(self, model: ModelSpec) -> tuple[Any, Backend]:
-        """The force field and its backend; the last ones are kept, with what they have compiled."""
+        """The force field and its backend, which keeps what it has compiled; a failure to load is kept too."""
         if model.name not in self._loaded:
-            from mlipaudit.backends.contract import backend_for
+            self._loaded[model.name] = _try_to_load(model)
+        loaded = self._loaded[model.name]
+        if isinstance(loaded, ModelLoadError):
+            raise loaded
+        return loaded
 
-            force_field = model.load()
-            self._loaded = {model.name: (force_field, backend_for(force_field))}
-        return self._loaded[model.name]
+    def _forget_after(self, task: Task) -> None:
+        """Free a model after the last of its tasks."""
+        last = max(i for i, other in enumerate(self.plan.tasks) if other.model == task.model)
+        if self.plan.tasks[last] == task:
+            self._loaded.pop(task.model.name, None)
 
     def _identity(self, task: Task, benchmark: Benchmark | None) -> Identity:
-        cls = task.benchmark_class
+        cls, dataset = task.benchmark_class, benchmark.dataset if benchmark else None
         return Identity(
             model_sha256=task.model.sha256,
             benchmark=task.benchmark,
             benchmark_version=cls.version,
-            data_sha256=benchmark.dataset.sha256 if benchmark and benchmark.dataset else None,
+            data_sha256=dataset.sha256 if dataset else None,
             protocol=protocol_as_dict(cls.protocols.get(self.plan.run_mode)),
             run_mode=self.plan.run_mode,
             seed=self.plan.seed,
+            precision=benchmark.backend.precision if benchmark else "unknown",
         )
 
 
 _NOWHERE = "/nonexistent"
+"""A folder without data: the edition decides."""
+
+
+def _try_to_load(model: ModelSpec) -> tuple[Any, Backend] | ModelLoadError:
+    from mlipaudit.backends.contract import backend_for
+
+    try:
+        force_field = model.load()
+        return force_field, backend_for(force_field)
+    except ModelLoadError as error:
+        return error
+    except ValueError as error:
+        return ModelLoadError(f"{model.basename}: {error}")
 
 
 def _versions() -> dict[str, str]:
@@ -138,7 +167,10 @@ def _versions() -> dict[str, str]:
 def _device() -> str:
     import jax
 
-    device = jax.devices()[0]
+    try:
+        device = jax.devices()[0]
+    except RuntimeError as error:  # jax found no device: whatever needed one has failed by name
+        return f"none: {error}"
     return f"{device.platform}: {device.device_kind}"
 
 

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import NonNegativeFloat, PositiveInt
 
 from mlipaudit.benchmark import BenchmarkResult, ModelOutput, Record, SystemResult
 from mlipaudit.metric import Hill, Metric
 from mlipaudit.scoring import Interval
+
+if TYPE_CHECKING:
+    from mlipaudit.backends.calibration import Calibration
 
 SPEED_RULE = Hill(midpoint=1.0, sharpness=1.5)
 """Applied to the forward time over that of the reference curve."""
@@ -25,6 +28,18 @@ class CalibrationResult(Record):
     memory_bytes_per_second: list[float]
     drift: float
     """Relative change of the workload's time from before to after."""
+
+    @classmethod
+    def around(cls, before: Calibration, after: Calibration) -> CalibrationResult:
+        """From the measurements at both ends."""
+        largest = max(before.workload_seconds)
+        return cls(
+            device=before.device,
+            workload_seconds=[before.workload_seconds, after.workload_seconds],
+            matrix_flops_per_second=[before.matrix_flops_per_second, after.matrix_flops_per_second],
+            memory_bytes_per_second=[before.memory_bytes_per_second, after.memory_bytes_per_second],
+            drift=after.workload_seconds[largest] / before.workload_seconds[largest] - 1.0,
+        )
 
 
 class InferenceSpeedModelOutput(ModelOutput):
@@ -50,8 +65,11 @@ class MDBackendResult(Record):
     """Molecular-dynamics speed on one engine."""
 
     average_step_time: Annotated[NonNegativeFloat | None, Metric(unit="s")] = None
+    """Mean time of a step, neighbour list and integrator included."""
     step_time_samples: list[float] = []
+    """One per interval between reports, s."""
     ns_per_day: Annotated[float | None, Metric(unit="ns/day", better="higher")] = None
+    """Simulated time per day of computing."""
 
 
 class InferenceSpeedStructureResult(SystemResult):
@@ -80,6 +98,7 @@ class InferenceSpeedStructureResult(SystemResult):
     forward_time_trend: float | None = None
     """Relative change from the first to the last third of the passes."""
     atoms_per_second: Annotated[float | None, Metric(unit="1/s", better="higher")] = None
+    """Atoms over the average forward time."""
     compile_seconds: float | None = None
     neighbour_seconds: float | None = None
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mlipaudit.benchmark import DEFAULT_CHARGE, DEFAULT_SPIN
-from mlipaudit.benchmarks.inference_speed.schemas import InferenceSpeedModelOutput
+from mlipaudit.benchmarks.inference_speed.schemas import CalibrationResult, InferenceSpeedModelOutput
 from mlipaudit.failures import Failure, FailureKind
 from mlipaudit.protocol import MolecularDynamics
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from ase import Atoms
 
     from mlipaudit.backends.contract import Backend, StepReport
+
+
+BUSY_DRIFT = 0.1
+"""Relative change of the device's own speed during a run above which a reader is warned."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ class Stopwatch:
     def _attempt(self, what: str, measurement: Callable[[], list[float] | Failure]) -> list[float] | None:
         try:
             found = measurement()
-        except Exception as error:  # around a system: it costs only itself
+        except (Exception, SystemExit) as error:  # around a system: it costs only itself
             found = Failure.from_exception(error)
         if isinstance(found, Failure):
             self.output.failures[what] = found
@@ -178,3 +183,14 @@ def _shorten(md: MolecularDynamics, pass_seconds: float | None, max_seconds: flo
     return replace(
         md, num_steps=steps, snapshot_interval=steps, log_interval=min(md.log_interval, max(1, steps // 10))
     )
+
+
+def signs_of_a_busy_machine(calibration: CalibrationResult) -> list[str]:
+    """Reasons to read the times with care."""
+    notes = []
+    if abs(calibration.drift) > BUSY_DRIFT:
+        notes.append(f"the device's own speed changed by {calibration.drift:+.0%} during the run")
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load > cores + 1:
+        notes.append(f"the machine was busy: load {load:.1f} on {cores} cores")
+    return notes

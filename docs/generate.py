@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes one page per registered benchmark, docs/benchmarks/<name>.md, from the benchmark's declarations.
+
+    python docs/generate.py           write the pages
+    python docs/generate.py --check   exit 1 when a page on disk is not what would be written
+
+Nothing here names a benchmark: what a page says is on the class, on its result models and in its data's manifest.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel
+
+from mlipaudit import registry
+from mlipaudit.benchmark import Benchmark
+from mlipaudit.data import MANIFEST, embedded_root, read_manifest
+from mlipaudit.metric import Hill, Metric, ScoreRule, metrics_of
+from mlipaudit.run_mode import RunMode
+
+PAGES = Path(__file__).parent / "benchmarks"
+MARK = "<!-- Written by docs/generate.py from the declarations in the code. Do not edit. -->"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the pages, or compare them with what is on disk."""
+    if unknown := set(arguments) - {"--check"}:
+        print(
+            f"docs/generate.py: unknown argument {', '.join(sorted(unknown))}; allowed: --check", file=sys.stderr
+        )
+        return 2
+    pages = {f"{name}.md": page_of(load(name)) for name in registry.names(registry.BENCHMARKS) if is_ours(name)}
+    return check(pages) if "--check" in arguments else write(pages)
+
+
+def write(pages: dict[str, str]) -> int:
+    """Write every page, and remove those of benchmarks that are gone."""
+    PAGES.mkdir(parents=True, exist_ok=True)
+    for file in PAGES.glob("*.md"):
+        if file.name not in pages:
+            file.unlink()
+    for file_name, text in pages.items():
+        (PAGES / file_name).write_text(text, encoding="utf-8")
+    print(f"wrote {len(pages)} pages to {PAGES}")
+    return 0
+
+
+def check(pages: dict[str, str]) -> int:
+    """1 when a page is missing, different or of no benchmark; names the pages and the command."""
+    found = {file.name: file.read_text(encoding="utf-8") for file in PAGES.glob("*.md")}
+    stale = sorted(name for name in {*pages, *found} if pages.get(name) != found.get(name))
+    if stale:
+        print(f"stale: {', '.join(f'docs/benchmarks/{name}' for name in stale)}; run python docs/generate.py")
+    return 1 if stale else 0
+
+
+def is_ours(name: str) -> bool:
+    """Whether a benchmark comes with mlipaudit: a plugin that happens to be installed must not change our pages."""
+    distribution = registry.registered(registry.BENCHMARKS)[name].dist
+    return distribution is not None and distribution.name == "mlipaudit"
+
+
+def load(name: str) -> type[Benchmark]:
+    """A registered benchmark."""
+    cls: Any = registry.load(registry.BENCHMARKS, name)
+    return cls
+
+
+def page_of(cls: type[Benchmark]) -> str:
+    """The page of one benchmark."""
+    sections = [
+        f"# {cls.name}",
+        MARK,
+        first_line(cls),
+        facts_of(cls),
+        body_of(inspect.getmodule(cls)),
+        "## Data",
+        data_of(cls),
+        "## Metrics",
+        metrics_section(cls.result_class),
+        "## Protocol",
+        protocol_table(cls),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def first_line(thing: Any) -> str:
+    """First line of an object's own docstring."""
+    return (thing.__doc__ or "").strip().split("\n", maxsplit=1)[0]
+
+
+def body_of(module: Any) -> str:
+    """A module's docstring without its title."""
+    return inspect.cleandoc(module.__doc__ or "").partition("\n\n")[2]
+
+
+def facts_of(cls: type[Benchmark]) -> str:
+    """Category, version, elements, and what else the class declares."""
+    rows = [
+        ("category", cls.category),
+        ("version", cls.version),
+        ("class", f"`{cls.__module__}.{cls.__name__}`"),
+        ("data name", f"`{cls.data_folder_name()}`"),
+        ("elements of the public dataset", listed(cls.required_elements)),
+        (
+            "a model without them",
+            "is not run" if cls.skip_if_elements_missing else "is run on the systems it covers",
+        ),
+        ("runs alone", "yes: it needs a quiet machine" if cls.runs_alone else "no"),
+    ]
+    return bullets(rows)
+
+
+def data_of(cls: type[Benchmark]) -> str:
+    """What the manifest of the embedded edition says."""
+    folder = embedded_root() / cls.data_folder_name()
+    if not (folder / MANIFEST).is_file():
+        return "Not in the embedded edition: a local folder is needed."
+    manifest = read_manifest(folder)
+    about = manifest.about
+    rows = [
+        ("title", one_line(about.get("title"))),
+        ("version", manifest.version),
+        ("elements", listed(manifest.elements)),
+        ("level of theory", one_line(about.get("level_of_theory"))),
+        ("source", one_line(about.get("source"))),
+        ("DOI", ", ".join(doi_link(doi) for doi in about.get("doi", ()))),
+        ("licence", one_line(about.get("license"))),
+        ("units", ", ".join(f"{name}: {unit}" for name, unit in about.get("units", {}).items())),
+        ("files", ", ".join(f"`{name}`" for name in sorted(manifest.files))),
+    ]
+    return "\n\n".join(
+        part for part in ("The embedded edition:", about.get("description", "").strip(), bullets(rows)) if part
+    )
+
+
+def bullets(rows: Iterable[tuple[str, str]]) -> str:
+    """A list of names and texts; without a text, no entry."""
+    return "\n".join(f"* {name}: {text}" for name, text in rows if text)
+
+
+def doi_link(doi: str) -> str:
+    """A DOI as a link."""
+    return f"[{doi}](https://doi.org/{doi})"
+
+
+def metrics_section(result_class: Any) -> str:
+    """One table per model that declares metrics: the result itself, then the models inside it."""
+    parts = []
+    for path, model in models_in(result_class):
+        rows = [metric_row(model, field, metric) for field, metric in metrics_of(model).items()]
+        if rows:
+            parts.append(f"`{path}` ({first_line(model)})")
+            parts.append(table(("field", "unit", "better", "score", "source", "meaning"), rows))
+    return "\n\n".join(parts) or "None is declared."
+
+
+def models_in(model: type[BaseModel], path: str = "", seen: frozenset = frozenset()) -> Iterator[tuple[str, type]]:
+    """A model and those in its fields, lists and dicts included, each with the path to it."""
+    yield path or "result", model
+    for name, field in model.model_fields.items():
+        for nested, suffix in nested_models(field.annotation):
+            if nested not in seen:
+                yield from models_in(nested, f"{path}.{name}{suffix}".lstrip("."), seen | {model, nested})
+
+
+def nested_models(annotation: Any, suffix: str = "") -> Iterator[tuple[type[BaseModel], str]]:
+    """pydantic models in an annotation; the suffix is [] per list and [key] per dict on the way."""
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        yield annotation, suffix
+    deeper = {list: "[]", tuple: "[]", dict: "[key]"}.get(get_origin(annotation), "")
+    for argument in get_args(annotation):
+        yield from nested_models(argument, suffix + deeper)
+
+
+def metric_row(model: type[BaseModel], field: str, metric: Metric) -> tuple[str, ...]:
+    """One metric as cells."""
+    unit, rule = metric.unit or "none", describe_rule(metric.score, metric.unit)
+    return f"`{field}`", unit, metric.better, rule, metric.source, field_docs(model).get(field, "")
+
+
+def describe_rule(rule: ScoreRule | None, unit: str) -> str:
+    """How a metric becomes a score, in words."""
+    if rule is None:
+        return "not scored"
+    if isinstance(rule, Hill):
+        return f"Hill: one half at {rule.midpoint:g} {unit}".rstrip() + f", sharpness {rule.sharpness:g}"
+    return f"soft threshold {rule.threshold:g} {unit}".rstrip() + f", alpha {rule.alpha:g}"
+
+
+def field_docs(model: type[BaseModel]) -> dict[str, str]:
+    """Field -> the string that stands under it in the source, of the class and its parents."""
+    found: dict[str, str] = {}
+    for cls in reversed(model.__mro__):
+        if issubclass(cls, BaseModel) and cls is not BaseModel:
+            found |= strings_below_fields(cls)
+    return found
+
+
+def strings_below_fields(cls: type) -> dict[str, str]:
+    """The same, of one class; empty where its source cannot be read."""
+    try:
+        body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body  # type: ignore[attr-defined]
+    except (OSError, SyntaxError):
+        return {}
+    return {
+        field.target.id: one_line(below.value.value)
+        for field, below in pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and is_string(below)
+    }
+
+
+def is_string(statement: ast.stmt) -> bool:
+    """Whether a statement is nothing but a string."""
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
+
+
+def protocol_table(cls: type[Benchmark]) -> str:
+    """Settings by run mode, nested ones with a dot."""
+    settings = {mode: dict(flatten(cls.protocols[mode])) for mode in RunMode if mode in cls.protocols}
+    if not settings:
+        return "None is declared."
+    names = list(dict.fromkeys(name for values in settings.values() for name in values))
+    rows = [(f"`{name}`", *(cell(values.get(name)) for values in settings.values())) for name in names]
+    return table(("setting", *map(str, settings)), rows)
+
+
+def flatten(protocol: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Fields of a dataclass and of the dataclasses in it."""
+    for field in fields(protocol):
+        value = getattr(protocol, field.name)
+        if is_dataclass(value):
+            yield from flatten(value, f"{prefix}{field.name}.")
+        else:
+            yield prefix + field.name, value
+
+
+def cell(value: Any) -> str:
+    """A setting as text."""
+    if value is None:
+        return "–"
+    return str(value.value) if isinstance(value, Enum) else str(value)
+
+
+def listed(symbols: Iterable[str] | None) -> str:
+    """Elements in order of the alphabet."""
+    return " ".join(sorted(symbols)) if symbols else "not stated"
+
+
+def one_line(text: str | None) -> str:
+    """Text without line breaks."""
+    return " ".join((text or "").split())
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; a bar inside a cell is escaped."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(text.replace("|", "\\|") for text in line) + " |" for line in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

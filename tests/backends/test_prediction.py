@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batched prediction equals one by one, and a system that fails costs only itself."""
+
+import numpy as np
+import pytest
+from ase import Atoms
+from ase.build import bulk, molecule
+
+from mlipaudit.backends.contract import Prediction, backend_for
+from mlipaudit.backends.jax_batching import build_structure, plan_batches, round_up
+from mlipaudit.failures import Failure, FailureKind
+
+
+def cluster(num_atoms, seed=0):
+    """Random light atoms, none closer than about 0.9 Å."""
+    rng = np.random.default_rng(seed)
+    side = int(np.ceil(num_atoms ** (1 / 3)))
+    grid = np.stack(np.meshgrid(*[np.arange(side)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)[:num_atoms]
+    positions = 1.6 * grid + rng.uniform(-0.3, 0.3, (num_atoms, 3))
+    return Atoms(rng.choice([1, 6, 7, 8], num_atoms), positions)
+
+
+def systems_of_many_sizes():
+    far = Atoms("O2", [[0, 0, 0], [0, 0, 50.0]])
+    sizes = [cluster(n, seed=n) for n in (3, 40, 41, 300)]
+    return [Atoms("O"), far, Atoms("H", positions=[[3.0, 4.0, 5.0]]), *sizes]
+
+
+@pytest.fixture(scope="module")
+def one_by_one(backends):
+    return [backends("tiny_mace").predict([atoms], forces=True)[0] for atoms in systems_of_many_sizes()]
+
+
+@pytest.mark.parametrize("order_seed", [0, 1])
+def test_batched_equals_one_by_one_in_any_order(order_seed, backends, one_by_one):
+    systems = systems_of_many_sizes()
+    order = np.random.default_rng(order_seed).permutation(len(systems))
+    answers = backends("tiny_mace").predict([systems[i] for i in order], forces=True)
+    for index, answer in zip(order, answers, strict=True):
+        expected = one_by_one[index]
+        assert answer.energy == pytest.approx(expected.energy, rel=3e-7)
+        assert answer.forces.shape == (len(systems[index]), 3)
+        np.testing.assert_allclose(answer.forces, expected.forces, atol=1e-4)
+
+
+def test_energy_alone_equals_energy_with_forces(backends, one_by_one):
+    answers = backends("tiny_mace").predict(systems_of_many_sizes())
+    for answer, expected in zip(answers, one_by_one, strict=True):
+        assert answer.forces is None
+        assert answer.energy == pytest.approx(expected.energy, rel=3e-7)
+
+
+def test_atoms_out_of_reach_feel_nothing_and_energies_add(backends):
+    alone, pair = backends("tiny_mace").predict([Atoms("O"), Atoms("O2", [[0, 0, 0], [0, 0, 50.0]])], forces=True)
+    assert pair.energy == pytest.approx(2 * alone.energy, rel=1e-6)
+    assert np.abs(pair.forces).max() < 1e-6
+
+
+def test_forces_are_the_slope_of_the_energy(backends):
+    atoms, step = cluster(12, seed=3), 2e-2
+    moved = []
+    for sign in (-1, 1):
+        other = atoms.copy()
+        other.positions[4, 1] += sign * step
+        moved.append(other)
+    below, above = backends("tiny_mace").predict(moved)
+    (there,) = backends("tiny_mace").predict([atoms], forces=True)
+    assert there.forces[4, 1] == pytest.approx(-(above.energy - below.energy) / (2 * step), abs=5e-3)
+
+
+def test_a_crystal_and_its_supercell_have_the_same_energy_per_atom(backends):
+    cell = bulk("C", "diamond", a=3.57, cubic=True)
+    small, large = backends("tiny_mace").predict([cell, cell * (2, 1, 1)])
+    assert large.energy == pytest.approx(2 * small.energy, rel=1e-6)
+
+
+def test_periodic_and_free_systems_share_a_call(backends):
+    crystal, free = bulk("C", "diamond", a=3.57, cubic=True), molecule("CH3OH")
+    mixed = backends("tiny_mace").predict([crystal, free, crystal])
+    assert mixed[0].energy == pytest.approx(mixed[2].energy, rel=1e-9)
+    assert mixed[1].energy == pytest.approx(backends("tiny_mace").predict([free])[0].energy, rel=3e-7)
+
+
+def test_an_uncovered_element_costs_only_its_system(backends):
+    water, peculiar = molecule("H2O"), Atoms("HfO", [[0, 0, 0], [0, 0, 1.7]])
+    answers = backends("tiny_mace").predict([water, peculiar, water])
+    assert answers[1].kind is FailureKind.MISSING_ELEMENTS
+    assert "Hf" in answers[1].message
+    assert answers[0].energy == answers[2].energy
+
+
+def test_not_a_number_costs_only_its_system(backends):
+    broken = molecule("H2O")
+    broken.positions[1] = broken.positions[0]
+    broken.positions[1, 0] = np.inf
+    good = molecule("CH3OH")
+    answers = backends("tiny_mace").predict([good, broken, good], forces=True)
+    assert isinstance(answers[1], Failure)
+    (alone,) = backends("tiny_mace").predict([good], forces=True)
+    assert answers[0].energy == pytest.approx(alone.energy, rel=3e-7)
+    np.testing.assert_allclose(answers[0].forces, alone.forces, atol=1e-5)
+
+
+def test_a_model_of_nans_fails_every_system_by_name(backends):
+    answers = backends("nan_mace").predict([molecule("H2O"), molecule("CH4")])
+    assert [answer.kind for answer in answers] == [FailureKind.NON_FINITE] * 2
+
+
+def test_a_batch_that_does_not_fit_is_halved_down_to_single_systems(force_fields, monkeypatch):
+    backend = backend_for(force_fields("x_visnet"))
+    program = backend.program(forces=False)
+
+    def small_device(params, graph):
+        if (graph.nodes.atomic_numbers > 0).sum() > 20:
+            raise RuntimeError("RESOURCE_EXHAUSTED: out of memory")
+        return program(params, graph)
+
+    monkeypatch.setattr(backend, "program", lambda *, forces: small_device)
+    systems = [cluster(n, seed=n) for n in (8, 12, 25, 5, 18)]
+    answers = backend.predict(systems)
+    assert answers[2].kind is FailureKind.OUT_OF_MEMORY
+    expected = backend_for(force_fields("x_visnet")).predict([s for s in systems if len(s) <= 20])
+    found = [answer for answer in answers if isinstance(answer, Prediction)]
+    assert [f.energy for f in found] == pytest.approx([e.energy for e in expected], rel=3e-7)
+
+
+def test_a_benchmark_s_structures_need_few_shapes():
+    rng = np.random.default_rng(0)
+    structures = [build_structure(cluster(int(n), seed=int(n)), 4.0, None) for n in rng.integers(5, 40, 200)]
+    batches = plan_batches(structures, target_edges=4096)
+    assert sorted(i for batch, _ in batches for i in batch) == list(range(200))
+    assert len({shape for _, shape in batches}) <= 2
+    for batch, shape in batches:
+        assert sum(len(structures[i].edges) for i in batch) <= shape.edges
+        assert sum(len(structures[i].atoms) for i in batch) < shape.atoms
+
+
+def test_rounding_up_wastes_at_most_a_quarter_on_few_values():
+    rounded = [round_up(n) for n in range(1, 5000)]
+    assert all(n <= r <= 1.25 * n for n, r in enumerate(rounded, start=1))
+    assert len(set(rounded)) < 50
