@@ -87,7 +87,6 @@ PAIRS = (
     Pair("pyridone_2_hydroxypyridine", "O=c1cccc[nH]1", "Oc1ccccn1"),
     Pair("pyridone_4_hydroxypyridine", "O=c1cc[nH]cc1", "Oc1ccncc1"),
     Pair("pyridinethione_2_thiol", "S=c1cccc[nH]1", "Sc1ccccn1"),
-    Pair("uracil_4_hydroxy", "O=c1cc[nH]c(=O)[nH]1", "Oc1cc[nH]c(=O)n1"),
     # Nitrogen oxides, azo and hydrazone
     Pair("nitrosomethane_oxime", "CN=O", "C=NO"),
     Pair("nitromethane_aci", "C[N+](=O)[O-]", "C=[N+](O)[O-]"),

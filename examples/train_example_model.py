@@ -405,7 +405,7 @@ MODEL = {
 CUTOFF = 4.5
 """Å. Two layers see 9 Å; a larger cutoff costs more than it gives at this size."""
 
-EPOCHS = 7
+EPOCHS = 8
 ATOMS_PER_BATCH = 190
 EDGES_PER_BATCH = 2240
 GRAPHS_PER_BATCH = 32
@@ -413,7 +413,7 @@ PEAK_LEARNING_RATE = 5e-3
 EMA_DECAY = 0.995
 
 FORCES_WEIGHT = 25.0
-ENERGY_WEIGHTS = (1.0, 300.0)
+ENERGY_WEIGHTS = (1.0, 150.0)
 ENERGY_RAMP = (0.25, 0.8)
 """Fractions of the training between which the energy weight rises. Forces first: total
 energies of different molecules differ by far more than what one molecule's motion does."""
@@ -483,7 +483,7 @@ def build_loop(split: Split, *, workdir: Path, epochs: int):
         io_handler=TrainingIOHandler(
             TrainingIOHandler.Config(
                 checkpoint_dir=checkpoints,
-                max_to_keep=2,
+                max_to_keep=epochs,  # fewer would keep the best by loss, not the newest
                 restore_checkpoint_if_exists=True,
                 restore_optimizer_state=True,
                 ema_decay=EMA_DECAY,

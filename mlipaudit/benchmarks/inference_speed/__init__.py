@@ -95,9 +95,10 @@ class InferenceSpeedBenchmark(Benchmark):
             graph_cutoff_angstrom=backend.cutoff,
             notes=[note for s in reference if (note := _misnamed(s))],
         )
+        stopwatch = Stopwatch(backend, self.protocol, self.seed, output)
         for done, structure in enumerate(reference):
             self.progress(structure.name, done, len(reference))
-            Stopwatch(backend, self.protocol, self.seed, output).measure(structure)
+            stopwatch.measure(structure)
         after = backend.calibrate()
         output.calibration = CalibrationResult.around(before, after)
         output.reference_seconds = [

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from mlipaudit.backends.contract import Backend, StepReport
 
 
+MAX_OVERHEAD_S = 1.0
+"""No model spends more than this on a pass before it comes to the atoms."""
 BUSY_DRIFT = 0.1
 """Relative change of the device's own speed during a run above which a reader is warned."""
 
@@ -67,7 +69,7 @@ class Stopwatch:
         self, backend: Backend, protocol: SpeedProtocol, seed: int, output: InferenceSpeedModelOutput
     ) -> None:
         self.backend, self.protocol, self.seed, self.output = backend, protocol, seed, output
-        self._seconds_per_atom = 0.0
+        self._last: tuple[int, float] | None = None
 
     def measure(self, structure: SpeedStructure) -> None:
         """Forward pass and every engine; each failure costs only itself."""
@@ -75,7 +77,8 @@ class Stopwatch:
         times = self._attempt(structure.name, partial(self._time_forward, structure, atoms)) or []
         self.output.forward_times.append(times)
         typical = float(np.median(times)) if times else None
-        self._seconds_per_atom = typical / structure.num_atoms if typical else self._seconds_per_atom
+        if typical:
+            self._last = (structure.num_atoms, typical)
         md: dict[str, list[float]] = {}
         for engine in self.backend.engines:
             timing = partial(self._time_md, structure, atoms, engine, typical)
@@ -100,9 +103,8 @@ class Stopwatch:
         compiling, neighbours = self.output.compile_seconds, self.output.neighbour_seconds
         compiling.append(None)
         neighbours.append(None)
-        # No model gets faster per atom as systems grow: what is sure to pass the limit is not begun.
-        if failure := self._too_slow(self._seconds_per_atom * structure.num_atoms, structure.num_atoms):
-            return failure
+        if failure := self._too_slow(self._at_least(structure.num_atoms), structure.num_atoms):
+            return failure  # sure to pass the limit, so not begun
         forward = self.backend.forward_pass(atoms)
         compiling[-1], neighbours[-1] = forward.compile_seconds, forward.neighbour_seconds
         start = time.perf_counter()
@@ -123,7 +125,7 @@ class Stopwatch:
     def _time_md(
         self, structure: SpeedStructure, atoms: Atoms, engine: str, pass_seconds: float | None
     ) -> list[float] | Failure:
-        expected = pass_seconds or self._seconds_per_atom * structure.num_atoms
+        expected = pass_seconds or self._at_least(structure.num_atoms)
         if failure := self._too_slow(expected, structure.num_atoms):
             return failure
         md = _shorten(self.protocol.md, pass_seconds, self.protocol.max_seconds)
@@ -133,6 +135,13 @@ class Stopwatch:
         found = self.backend.simulate([atoms], md, engine=engine, seed=self.seed, observer=clock)[0]
         failure = found if isinstance(found, Failure) else found.failure
         return failure or clock.step_times()
+
+    def _at_least(self, num_atoms: int) -> float:
+        """Lower bound of the time of a pass: beyond a fixed overhead it grows at least with the number of atoms."""
+        if self._last is None:
+            return 0.0
+        smaller, seconds = self._last
+        return max(seconds, (seconds - MAX_OVERHEAD_S) * num_atoms / smaller)
 
     def _too_slow(self, seconds: float, num_atoms: int) -> Failure | None:
         limit = self.protocol.max_seconds
