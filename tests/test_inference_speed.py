@@ -12,7 +12,8 @@ from ase.io import write
 from mlipaudit.backends.calibration import Calibration
 from mlipaudit.backends.toy import ToyCalculator
 from mlipaudit.benchmarks import InferenceSpeedBenchmark
-from mlipaudit.benchmarks.inference_speed.stopwatch import SpeedProtocol, signs_of_a_busy_machine
+from mlipaudit.benchmarks.inference_speed.schemas import SpeedProtocol
+from mlipaudit.benchmarks.inference_speed.stopwatch import signs_of_a_busy_machine
 from mlipaudit.errors import DataCorruptError
 from mlipaudit.failures import FailureKind
 from mlipaudit.protocol import MolecularDynamics

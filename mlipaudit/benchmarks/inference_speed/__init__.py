@@ -29,10 +29,10 @@ from mlipaudit.benchmarks.inference_speed.schemas import (
     InferenceSpeedModelOutput,
     InferenceSpeedResult,
     InferenceSpeedStructureResult,
-)
-from mlipaudit.benchmarks.inference_speed.stopwatch import (
     SpeedProtocol,
     SpeedStructure,
+)
+from mlipaudit.benchmarks.inference_speed.stopwatch import (
     Stopwatch,
     read_structure,
     signs_of_a_busy_machine,

@@ -14,8 +14,8 @@ from mlipaudit.benchmarks.inference_speed.schemas import (
     InferenceSpeedModelOutput,
     InferenceSpeedStructureResult,
     MDBackendResult,
+    SpeedStructure,
 )
-from mlipaudit.benchmarks.inference_speed.stopwatch import SpeedStructure
 from mlipaudit.scoring import Interval, apply_rule, block_bootstrap, interval_of
 
 REFERENCE_OVERHEAD_S, REFERENCE_PER_ATOM_S = 4.10e-3, 9.00e-6

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `inference_speed` measures and reports."""
+"""What `inference_speed` measures, under which settings, and what it reports."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import NonNegativeFloat, PositiveInt
 
 from mlipaudit.benchmark import BenchmarkResult, ModelOutput, Record, SystemResult
 from mlipaudit.metric import Hill, Metric
+from mlipaudit.protocol import MolecularDynamics
 from mlipaudit.scoring import Interval
 
 if TYPE_CHECKING:
@@ -16,6 +19,29 @@ if TYPE_CHECKING:
 
 SPEED_RULE = Hill(midpoint=1.0, sharpness=1.5)
 """Applied to the forward time over that of the reference curve."""
+
+
+@dataclass(frozen=True)
+class SpeedProtocol:
+    """What is measured, how often, and when it is cut short."""
+
+    md: MolecularDynamics
+    num_chunks: int
+    num_timed: int
+    num_warmup: int = 2
+    device_warmup_seconds: float = 2.0
+    max_structures: int | None = None
+    max_seconds: float | None = None
+    """Limit of one measurement; a slower model gets fewer repeats, which the result says. None: no limit."""
+
+
+@dataclass(frozen=True)
+class SpeedStructure:
+    """One structure of the data set."""
+
+    name: str
+    path: Path
+    num_atoms: int
 
 
 class CalibrationResult(Record):

@@ -6,15 +6,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mlipaudit.benchmark import DEFAULT_CHARGE, DEFAULT_SPIN
-from mlipaudit.benchmarks.inference_speed.schemas import CalibrationResult, InferenceSpeedModelOutput
+from mlipaudit.benchmarks.inference_speed.schemas import (
+    CalibrationResult,
+    InferenceSpeedModelOutput,
+    SpeedProtocol,
+    SpeedStructure,
+)
 from mlipaudit.failures import Failure, FailureKind
 from mlipaudit.protocol import MolecularDynamics
 
@@ -28,29 +32,6 @@ MAX_OVERHEAD_S = 1.0
 """No model spends more than this on a pass before it comes to the atoms."""
 BUSY_DRIFT = 0.1
 """Relative change of the device's own speed during a run above which a reader is warned."""
-
-
-@dataclass(frozen=True)
-class SpeedProtocol:
-    """What is measured, how often, and when it is cut short."""
-
-    md: MolecularDynamics
-    num_chunks: int
-    num_timed: int
-    num_warmup: int = 2
-    device_warmup_seconds: float = 2.0
-    max_structures: int | None = None
-    max_seconds: float | None = None
-    """Limit of one measurement; a slower model gets fewer repeats, which the result says. None: no limit."""
-
-
-@dataclass(frozen=True)
-class SpeedStructure:
-    """One structure of the data set."""
-
-    name: str
-    path: Path
-    num_atoms: int
 
 
 def read_structure(structure: SpeedStructure) -> Atoms:
