@@ -220,3 +220,25 @@ def test_the_device_is_measured():
     assert measured.matrix_flops_per_second > 1e8
     assert measured.memory_bytes_per_second > 1e7
     assert measured.seconds(512) > measured.seconds(256)
+
+
+def test_an_mlip_force_field_is_timed_on_both_engines(force_fields, data):
+    for name in ("99_methane", "9_ethanol"):
+        (data / "inference_speed" / f"{name}.xyz").unlink()
+    (water,) = run(force_fields("tiny_mace"), data).structures
+    assert set(water.md) == {"jax_md", "ase"}
+    # Compilation is in none of the samples: a step of three atoms takes far less than any compilation.
+    assert max(water.md["jax_md"].step_time_samples) < water.compile_seconds
+    assert len(water.md["jax_md"].step_time_samples) == 4
+    assert water.neighbour_seconds < water.compile_seconds
+    assert not water.failed
+
+
+def test_an_mlip_force_field_of_nans_gets_no_score(force_fields, data):
+    for name in ("99_methane", "9_ethanol"):
+        (data / "inference_speed" / f"{name}.xyz").unlink()
+    result = run(force_fields("nan_mace"), data)
+    assert result.score == 0.0
+    assert result.failed
+    assert set(result.failures) == {"3_water", "3_water/jax_md", "3_water/ase"}
+    assert {failure.kind for failure in result.failures.values()} == {FailureKind.NON_FINITE}
