@@ -140,31 +140,39 @@ class ForceFieldBackend(Backend):
     ) -> Iterator[tuple[list[int], list[Prediction | Failure]]]:
         """Evaluate batch after batch; the next one is packed while the device works on this one."""
         batches = plan_batches(structures, device_edges_target())
+        patience = _Patience()
         with ThreadPoolExecutor(max_workers=1) as packer:
             packed = [packer.submit(pack, [structures[i] for i in batch], shape) for batch, shape in batches]
             for (batch, shape), graph in zip(batches, packed, strict=True):
                 members = [structures[i] for i in batch]
-                yield batch, self._predict_batch(members, graph.result(), shape, forces=forces)
+                yield batch, self._predict_batch(members, graph.result(), shape, patience, forces=forces)
 
     def _predict_batch(
-        self, structures: Sequence[Structure], graph: Graph, shape: Shape, *, forces: bool
+        self, structures: Sequence[Structure], graph: Graph, shape: Shape, patience: _Patience, *, forces: bool
     ) -> list[Prediction | Failure]:
         """One batch; one that does not fit in memory, or that raises, is halved down to single systems."""
+        if patience.lost:
+            return [patience.lost] * len(structures)
         try:
             answers = jax.device_get(self.program(forces=forces)(self.params, graph))
-            return _split(answers, [len(s.atoms) for s in structures])
         except Exception as error:  # around a system, once the batch is one
             if len(structures) == 1:
-                return [Failure.from_exception(error)]
-        middle = len(structures) // 2
-        halves = []
-        for half in (structures[:middle], structures[middle:]):
-            for batch, smaller in plan_batches(half, max(shape.edges // 2, 1)):
-                members = [half[i] for i in batch]
-                predictions = self._predict_batch(members, pack(members, smaller), smaller, forces=forces)
-                halves.append((half, batch, predictions))
-        by_structure = {id(h[i]): p for h, batch, found in halves for i, p in zip(batch, found, strict=True)}
-        return [by_structure[id(structure)] for structure in structures]
+                return [patience.note(Failure.from_exception(error))]
+            middle = len(structures) // 2
+            halves = (structures[:middle], structures[middle:])
+            return [p for half in halves for p in self._predict_half(half, shape, patience, forces=forces)]
+        patience.reset()
+        return _split(answers, [len(s.atoms) for s in structures])
+
+    def _predict_half(
+        self, structures: Sequence[Structure], shape: Shape, patience: _Patience, *, forces: bool
+    ) -> list[Prediction | Failure]:
+        answers: dict[int, Prediction | Failure] = {}
+        for batch, smaller in plan_batches(structures, max(shape.edges // 2, 1)):
+            members = [structures[i] for i in batch]
+            found = self._predict_batch(members, pack(members, smaller), smaller, patience, forces=forces)
+            answers.update(zip(batch, found, strict=True))
+        return [answers[i] for i in range(len(structures))]
 
     def _simulate(self, run: SystemRun, engine: str) -> None:
         if engine == "jax_md":
@@ -172,6 +180,30 @@ class ForceFieldBackend(Backend):
         else:
             run.atoms.calc = GraphCalculator(self)
             simulate_with_ase(run)
+
+
+class _Patience:
+    """Ends the search for systems that work after a few in a row that failed in the same way, each by itself.
+
+    A model that cannot even be traced would otherwise be tried once per system, for seconds each.
+    """
+
+    LIMIT = 3
+
+    def __init__(self) -> None:
+        self.lost: Failure | None = None
+        self._row: list[str] = []
+
+    def note(self, failure: Failure) -> Failure:
+        """Count a single system's failure."""
+        self._row = [*self._row, failure.message] if failure.message in self._row else [failure.message]
+        if len(self._row) >= self.LIMIT and failure.kind is not FailureKind.OUT_OF_MEMORY:
+            self.lost = failure
+        return failure
+
+    def reset(self) -> None:
+        """Something worked."""
+        self._row = []
 
 
 def evaluate(force_field: ForceField, params: Any, graph: Graph, *, forces: bool) -> Answers:

@@ -140,6 +140,19 @@ def test_a_batch_that_does_not_fit_is_halved_down_to_single_systems(force_fields
     assert [f.energy for f in found] == pytest.approx([e.energy for e in expected], rel=3e-7)
 
 
+def test_a_model_that_always_raises_is_not_tried_for_every_system(force_fields, monkeypatch):
+    backend, calls = backend_for(force_fields("tiny_mace")), []
+
+    def broken(params, graph):
+        calls.append(1)
+        raise TypeError("cannot be traced")
+
+    monkeypatch.setattr(backend, "program", lambda *, forces: broken)
+    answers = backend.predict([molecule("H2O")] * 200)
+    assert [answer.kind for answer in answers] == [FailureKind.EXCEPTION] * 200
+    assert len(calls) < 20
+
+
 def test_a_benchmark_s_structures_need_few_shapes():
     rng = np.random.default_rng(0)
     structures = [build_structure(cluster(int(n), seed=int(n)), 4.0, None) for n in rng.integers(5, 40, 200)]
