@@ -9,10 +9,10 @@ subclass written for mlipaudit 0.1.x overrides `run_model` and `analyze` instead
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -30,8 +30,11 @@ DEFAULT_CHARGE = 0
 DEFAULT_SPIN = 1
 """Spin multiplicity 2S+1 of a system whose data does not give one."""
 
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how many are done, of how many."""
+
+class Progress(Protocol):
+    """Called with what is being done, how many are done, of how many."""
+
+    def __call__(self, what: str, done: int, total: int) -> None: ...
 
 
 class Record(BaseModel):

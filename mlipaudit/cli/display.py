@@ -15,8 +15,8 @@ from mlipaudit.reporting.rows import rows_of
 from mlipaudit.reporting.tables import failure_lines, number, score_table, seconds, warning_lines
 from mlipaudit.running.events import Event, RunStarted, TaskFinished, TaskProgress, TaskStarted
 
-PLAIN_INTERVAL_S = 10.0
-"""Between progress lines where there is no terminal."""
+LIVE_INTERVAL_S, PLAIN_INTERVAL_S = 0.1, 10.0
+"""Between two shows of progress: on a terminal, and elsewhere."""
 
 
 def configure_logging(*, verbose: bool) -> None:
@@ -33,7 +33,9 @@ class Display:
         self.stream, self.live = stream, stream.isatty()
         self.num_tasks = 0
         self.label = ""
-        self.began = self.printed = 0.0
+        self.printed = 0.0
+        self.what = ""
+        self.first: tuple[float, int] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -47,11 +49,13 @@ class Display:
             case RunStarted(plan):
                 self.num_tasks = len(plan.tasks)
             case TaskStarted(index, task):
-                self.began = self.printed = time.monotonic()
+                self.first = None
                 self.label = f"[{index}/{self.num_tasks}] {task.model.name} · {task.benchmark}"
                 self._update(f"{self.label}: loading", always=True)
             case TaskProgress(what, done, total):
-                self._update(f"{self.label}: {what} {done}/{total}{self._time_left(done, total)}")
+                text = f"{self.label}: {what} {done}/{total}{self._time_left(done, total)}"
+                self._update(text, always=what != self.what)
+                self.what = what
             case TaskFinished(_, _, record):
                 self._finish(f"{self.label}: {_outcome(record)}")
 
@@ -65,18 +69,22 @@ class Display:
             print(line, file=sys.stderr)
 
     def _time_left(self, done: int, total: int) -> str:
-        if not done or done >= total:
+        """Estimated from the first report on, so that loading a model does not count."""
+        now = time.monotonic()
+        if self.first is None:
+            self.first = (now, done)
+        since, before = self.first
+        if done <= before or done >= total:
             return ""
-        elapsed = time.monotonic() - self.began
-        return f", about {seconds(elapsed / done * (total - done))} left"
+        return f", about {seconds((now - since) / (done - before) * (total - done))} left"
 
     def _update(self, text: str, *, always: bool = False) -> None:
-        if self.live:
-            self.stream.write(f"\r\033[K{text}")
-            self.stream.flush()
-        elif always or time.monotonic() - self.printed > PLAIN_INTERVAL_S:
-            self.printed = time.monotonic()
-            print(text, file=self.stream, flush=True)
+        interval = LIVE_INTERVAL_S if self.live else PLAIN_INTERVAL_S
+        if not always and time.monotonic() - self.printed < interval:
+            return
+        self.printed = time.monotonic()
+        self.stream.write(f"\r\033[K{text}" if self.live else f"{text}\n")
+        self.stream.flush()
 
     def _finish(self, text: str) -> None:
         self._clear()

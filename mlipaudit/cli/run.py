@@ -64,8 +64,6 @@ def audit(args: argparse.Namespace, *, data: str | None, data_input_dir: str | N
 
     configure_logging(verbose=args.verbose)
     run_mode = RunMode(args.run_mode)
-    if data_input_dir is None:
-        _require_data(data, run_mode)
     benchmarks = choose_benchmarks(
         include=args.benchmarks, exclude=args.exclude, suite=getattr(args, "suite", "core")
     )
@@ -78,6 +76,8 @@ def audit(args: argparse.Namespace, *, data: str | None, data_input_dir: str | N
         seed=args.seed,
         command=_command(),
     )
+    if data_input_dir is None:
+        _require_data(data, run_mode)
     display = Display(sys.stderr)
     with display:
         records = execute(plan, ResultStore(args.output), display)

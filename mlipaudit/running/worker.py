@@ -7,13 +7,12 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from mlipaudit.benchmark import Benchmark, BenchmarkResult
+from mlipaudit.benchmark import Benchmark, BenchmarkResult, Progress
 from mlipaudit.errors import ModelLoadError
 from mlipaudit.failures import Failure
 from mlipaudit.models import ModelSpec
@@ -59,7 +58,7 @@ class Worker:
         use_compilation_cache()
         self._compilations.listen()
 
-    def run(self, task: Task, progress: Callable[[str, int, int], None]) -> TaskRecord:
+    def run(self, task: Task, progress: Progress) -> TaskRecord:
         """Run one task; whatever goes wrong becomes part of its record."""
         started = datetime.now(UTC).isoformat(timespec="seconds")
         clock, before = time.perf_counter(), replace(self._compilations)
@@ -97,7 +96,7 @@ class Worker:
             "command": self.plan.command,
         }
 
-    def _prepare(self, task: Task, progress: Callable[[str, int, int], None]) -> Benchmark:
+    def _prepare(self, task: Task, progress: Progress) -> Benchmark:
         force_field, backend = self._load(task.model)
         return task.benchmark_class(
             force_field,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,7 +98,7 @@ class InferenceSpeedBenchmark(Benchmark):
         )
         stopwatch = Stopwatch(backend, self.protocol, self.seed, output)
         for done, structure in enumerate(reference):
-            self.progress(structure.name, done, len(reference))
+            stopwatch.tell = partial(self.progress, done=done, total=len(reference))
             stopwatch.measure(structure)
         after = backend.calibrate()
         output.calibration = CalibrationResult.around(before, after)

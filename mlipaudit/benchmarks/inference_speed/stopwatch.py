@@ -50,6 +50,8 @@ class Stopwatch:
         self, backend: Backend, protocol: SpeedProtocol, seed: int, output: InferenceSpeedModelOutput
     ) -> None:
         self.backend, self.protocol, self.seed, self.output = backend, protocol, seed, output
+        self.tell: Callable[[str], None] = lambda what: None
+        """Told what is being measured."""
         self._last: tuple[int, float] | None = None
 
     def measure(self, structure: SpeedStructure) -> None:
@@ -69,6 +71,7 @@ class Stopwatch:
         self.output.md_step_times.append(md)
 
     def _attempt(self, what: str, measurement: Callable[[], list[float] | Failure]) -> list[float] | None:
+        self.tell(what)
         try:
             found = measurement()
         except (Exception, SystemExit) as error:  # around a system: it costs only itself
