@@ -445,50 +445,64 @@ def build_datasets(split: Split):
     return builder.get_datasets(), builder.dataset_info
 
 
+def build_loss(epochs: int):
+    """Huber loss on forces and energy per atom."""
+    from mlip.models.loss import HuberLoss
+
+    return HuberLoss(
+        energy_weight_schedule=lambda epoch: energy_weight(epoch, epochs=epochs),
+        forces_weight_schedule=lambda _: FORCES_WEIGHT,
+        stress_weight_schedule=lambda _: 0.0,
+    )
+
+
+def build_optimizer(*, steps_per_epoch: int, epochs: int):
+    """AMSGrad, warmed up for half an epoch, then falling linearly to nothing."""
+    from mlip.training import OptimizerConfig, get_default_mlip_optimizer
+
+    warmup = steps_per_epoch // 2
+    return get_default_mlip_optimizer(
+        OptimizerConfig(
+            grad_norm=10.0,
+            init_learning_rate=1e-4,
+            peak_learning_rate=PEAK_LEARNING_RATE,
+            final_learning_rate=1e-5,
+            warmup_steps=warmup,
+            transition_steps=steps_per_epoch * epochs - warmup,
+        )
+    )
+
+
+def build_checkpoints(folder: Path, *, epochs: int):
+    """Checkpoints of every epoch: keeping fewer would keep the best by loss, not the newest."""
+    from mlip.training import TrainingIOHandler
+
+    folder.mkdir(exist_ok=True)
+    return TrainingIOHandler(
+        TrainingIOHandler.Config(
+            checkpoint_dir=folder,
+            max_to_keep=epochs,
+            restore_checkpoint_if_exists=True,
+            restore_optimizer_state=True,
+            ema_decay=EMA_DECAY,
+        )
+    )
+
+
 def build_loop(split: Split, *, workdir: Path, epochs: int):
     """The training loop, continued from its last checkpoint where there is one."""
     from mlip.models import ForceField, Mace
-    from mlip.models.loss import HuberLoss
-    from mlip.training import (
-        OptimizerConfig,
-        TrainingIOHandler,
-        TrainingLoop,
-        get_default_mlip_optimizer,
-    )
+    from mlip.training import TrainingLoop
 
     datasets, info = build_datasets(split)
-    steps = len(datasets["train"])
-    checkpoints = workdir / "checkpoints"
-    checkpoints.mkdir(exist_ok=True)
     return TrainingLoop(
         train_dataset=datasets["train"],
         validation_dataset=datasets["valid"],
         force_field=ForceField.from_mlip_network(Mace(Mace.Config(**MODEL), info)),
-        loss=HuberLoss(
-            energy_weight_schedule=lambda epoch: energy_weight(epoch, epochs=epochs),
-            forces_weight_schedule=lambda _: FORCES_WEIGHT,
-            stress_weight_schedule=lambda _: 0.0,
-        ),
-        optimizer=get_default_mlip_optimizer(
-            OptimizerConfig(
-                grad_norm=10.0,
-                init_learning_rate=1e-4,
-                peak_learning_rate=PEAK_LEARNING_RATE,
-                final_learning_rate=1e-5,
-                warmup_steps=steps // 2,
-                transition_steps=steps * epochs - steps // 2,
-            )
-        ),
+        loss=build_loss(epochs),
+        optimizer=build_optimizer(steps_per_epoch=len(datasets["train"]), epochs=epochs),
         config=TrainingLoop.Config(num_epochs=epochs, run_eval_at_start=False, ema_decay=EMA_DECAY),
-        io_handler=TrainingIOHandler(
-            TrainingIOHandler.Config(
-                checkpoint_dir=checkpoints,
-                max_to_keep=epochs,  # fewer would keep the best by loss, not the newest
-                restore_checkpoint_if_exists=True,
-                restore_optimizer_state=True,
-                ema_decay=EMA_DECAY,
-            )
-        ),
+        io_handler=build_checkpoints(workdir / "checkpoints", epochs=epochs),
     )
 
 
