@@ -195,3 +195,20 @@ def test_the_helpers_of_0_1_x(tmp_path):
     result = OldResult(bond_lengths=[1.0, float("inf")], score=0.5)
     write_benchmark_result_to_disk(OldBenchmark.name, result, tmp_path)
     assert load_benchmark_result_from_disk(tmp_path, OldBenchmark) == result
+
+
+def test_the_names_of_0_1_x_can_be_imported():
+    from mlipaudit import benchmarks
+    from mlipaudit.exceptions import ChemicalElementsMissingError as SameError
+
+    assert SameError is ChemicalElementsMissingError
+    assert benchmarks.BENCHMARK_NAMES == ["inference_speed", "tautomers"]
+    assert benchmarks.TautomersBenchmark in benchmarks.BENCHMARKS
+    for name in ("TautomersModelOutput", "TautomersResult", "InferenceSpeedModelOutput", "InferenceSpeedResult"):
+        assert getattr(benchmarks, name).__name__ == name
+    assert (
+        benchmarks.InferenceSpeedStructureResult.model_fields["md"].annotation
+        == dict[str, benchmarks.MDBackendResult]
+    )
+    with pytest.raises(AttributeError):
+        _ = benchmarks.NoSuchThing

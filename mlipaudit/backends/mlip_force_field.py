@@ -44,6 +44,7 @@ class ForceFieldBackend(Backend):
     def __init__(self, force_field: ForceField) -> None:
         self.force_field = force_field
         self._programs: dict[bool, Any] = {}
+        self._forward: dict[Shape, tuple[Any, float]] = {}
         self.md_programs: set[Hashable] = set()
         """Programs and shapes that dynamics has compiled."""
 
@@ -86,10 +87,13 @@ class ForceFieldBackend(Backend):
         start = time.perf_counter()
         structure = self.structure(atoms)
         neighbour_seconds = time.perf_counter() - start
-        graph = jax.device_put(pack([structure], exact_shape(structure)))
-        start = time.perf_counter()
-        program = self.program(forces=True).lower(self.params, graph).compile()
-        compile_seconds = time.perf_counter() - start
+        shape = exact_shape(structure)
+        graph = jax.device_put(pack([structure], shape))
+        if shape not in self._forward:
+            start = time.perf_counter()
+            compiled = self.program(forces=True).lower(self.params, graph).compile()
+            self._forward[shape] = compiled, time.perf_counter() - start
+        program, compile_seconds = self._forward[shape]
 
         def evaluate() -> Answers:
             return jax.block_until_ready(program(self.params, graph))

@@ -30,6 +30,7 @@ from mlipaudit.benchmarks.inference_speed.schemas import (
     InferenceSpeedModelOutput,
     InferenceSpeedResult,
     InferenceSpeedStructureResult,
+    MDBackendResult,
     SpeedProtocol,
     SpeedStructure,
 )
@@ -46,7 +47,14 @@ from mlipaudit.scoring import score_systems
 if TYPE_CHECKING:
     from mlipaudit.backends.contract import Backend
 
-__all__ = ["InferenceSpeedBenchmark", "reference_forward_time"]
+__all__ = [
+    "InferenceSpeedBenchmark",
+    "InferenceSpeedModelOutput",
+    "InferenceSpeedResult",
+    "InferenceSpeedStructureResult",
+    "MDBackendResult",
+    "reference_forward_time",
+]
 
 
 class InferenceSpeedBenchmark(Benchmark):
@@ -109,12 +117,12 @@ class InferenceSpeedBenchmark(Benchmark):
         return output
 
     def _warm_up(self, backend: Backend, structures: Sequence[SpeedStructure]) -> None:
-        """Bring the device to its steady clock with passes over the middle structure; failures are for later."""
+        """Bring the device to its steady clock with passes over the smallest structure; failures are for later."""
         seconds = self.protocol.device_warmup_seconds
         if not (seconds and structures):
             return
         try:
-            forward = backend.forward_pass(read_structure(structures[len(structures) // 2]))
+            forward = backend.forward_pass(read_structure(structures[0]))
             forward.wait()
             start = time.perf_counter()
             while time.perf_counter() - start < seconds:
