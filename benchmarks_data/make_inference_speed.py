@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+#
 # /// script
 # requires-python = ">=3.11"
 # dependencies = ["ase>=3.24"]
 # ///
-# SPDX-License-Identifier: Apache-2.0
 """Write the embedded edition of `inference_speed`: two of the five proteins of the public data set.
 
 usage: make_inference_speed.py SOURCE

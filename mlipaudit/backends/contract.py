@@ -42,7 +42,7 @@ class Trajectory:
     positions: list[np.ndarray] = field(default_factory=list)
     """Å, unwrapped; one [atoms, 3] array per frame."""
     velocities: list[np.ndarray] = field(default_factory=list)
-    """ASE units, Å sqrt(u/eV)^-1."""
+    """In sqrt(eV/u), as ASE has them."""
     potential_energy: list[float] = field(default_factory=list)
     """eV"""
     kinetic_energy: list[float] = field(default_factory=list)

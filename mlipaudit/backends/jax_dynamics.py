@@ -209,7 +209,7 @@ class Simulation:
             long_range_edges=None if long_range_pairs is None else grown(long_range_pairs, growths=growths),
             periodic=bool(self.atoms.pbc.any()),
         )
-        self.program = Program(self.backend.force_field, self.run.protocol.ensemble, capacity)
+        self.program = Program(self.backend.skeleton, self.run.protocol.ensemble, capacity)
         bare = Structure(self.atoms, _NO_EDGES, None if long_range_pairs is None else _NO_EDGES)
         self.graph = jax.device_put(pack([bare], capacity))
 

@@ -68,9 +68,14 @@ class ForceFieldBackend(Backend):
         """Weights on the device. Arguments of the compiled programs, which would else fold them in as constants."""
         return jax.device_put(self.force_field.params)
 
+    @cached_property
+    def skeleton(self) -> ForceField:
+        """The force field without weights, which compiled programs may keep for ever."""
+        return replace(self.force_field, params={})
+
     def evaluate(self, params: Any, graph: Graph, *, forces: bool) -> Answers:
         """The model itself: a pure function for compilation."""
-        return evaluate(self.force_field, params, graph, forces=forces)
+        return evaluate(self.skeleton, params, graph, forces=forces)
 
     def program(self, *, forces: bool) -> Any:
         """The jitted model, (params, graph) -> answers; compiled anew for every shape."""
