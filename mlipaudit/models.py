@@ -16,6 +16,8 @@ from mlipaudit.errors import ModelLoadError, UnknownNameError, UsageError
 
 EXTERNAL_MODEL = "mlipaudit_external_model"
 """Variable that a Python file with a model defines."""
+ELEMENTS = "allowed_atomic_numbers"
+"""Attribute of the model, or variable beside it, that says which elements it covers."""
 
 
 class ModelKind(StrEnum):
@@ -179,4 +181,7 @@ def _load_python(path: Path) -> Any:
         backend_for(variables[EXTERNAL_MODEL])
     except ValueError as error:
         raise ModelLoadError(f"{path.name}: {error}") from error
-    return variables[EXTERNAL_MODEL]
+    model = variables[EXTERNAL_MODEL]
+    if ELEMENTS in variables and getattr(model, ELEMENTS, None) is None:
+        setattr(model, ELEMENTS, variables[ELEMENTS])
+    return model

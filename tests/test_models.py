@@ -340,3 +340,15 @@ def test_load_force_field_takes_files_only(tmp_path):
 def test_load_zip_names_the_file(tmp_path):
     with pytest.raises(ModelLoadError, match=r"absent\.zip cannot be read"):
         load_zip(tmp_path / "absent.zip")
+
+
+@pytest.mark.parametrize("where", ["mlipaudit_external_model.allowed_atomic_numbers", "allowed_atomic_numbers"])
+def test_elements_may_stand_on_the_model_or_beside_it(tmp_path, where):
+    file = tmp_path / "mine.py"
+    lines = [
+        "from ase.calculators.lj import LennardJones",
+        "mlipaudit_external_model = LennardJones()",
+        f"{where} = {{1, 8}}",
+    ]
+    file.write_text("\n".join(lines))
+    assert load_force_field(str(file)).allowed_atomic_numbers == {1, 8}

@@ -138,7 +138,7 @@ class Backend(ABC):
         Raises:
             ValueError: the engine is not one of `engines`.
         """
-        engine = engine or self.engines[0]
+        engine = engine or next(iter(self.engines), "none")
         if engine not in self.engines:
             raise ValueError(f"engine {engine!r} is not one of {self.engines}")
         results: list[Trajectory | Failure] = []
