@@ -20,7 +20,7 @@ check:            ## lint and types
 	$(VENV)/ruff check . && $(VENV)/ruff format --check . && $(VENV)/mypy
 
 bench:            ## speed ratios, measured in one run
-	$(VENV)/python bench/simulate_and_predict.py
+	GLIBC_TUNABLES=glibc.malloc.hugetlb=1 $(VENV)/python bench/simulate_and_predict.py
 
 docs:             ## regenerate the pages that are made from declarations
 	$(VENV)/python docs/generate.py

@@ -45,6 +45,8 @@ class Provenance(Record):
     data_name: str | None = None
     versions: dict[str, str]
     device: str
+    huge_pages: bool = False
+    """Whether malloc asked for huge pages, which speeds models on a CPU up; see `running.environment`."""
     started_at: str
     """UTC, ISO 8601."""
     wall_seconds: float

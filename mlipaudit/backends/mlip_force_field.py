@@ -29,7 +29,6 @@ from mlipaudit.backends.jax_batching import (
     pack,
     plan_batches,
 )
-from mlipaudit.backends.jax_dynamics import simulate_with_jax_md
 from mlipaudit.failures import Failure, FailureKind
 
 Answers = dict[str, jax.Array]
@@ -185,6 +184,9 @@ class ForceFieldBackend(Backend):
 
     def _simulate(self, run: SystemRun, engine: str) -> None:
         if engine == "jax_md":
+            # jax_md takes six seconds to import: only those who move atoms pay for it.
+            from mlipaudit.backends.jax_dynamics import simulate_with_jax_md
+
             simulate_with_jax_md(self, run)
         else:
             run.atoms.calc = GraphCalculator(self)

@@ -27,6 +27,7 @@ examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit code."""
     args = _parser().parse_args(argv)
+    args.is_command = argv is None
     try:
         return args.main(args)
     except UserError as error:

@@ -55,6 +55,10 @@ def main(args: argparse.Namespace) -> int:
 
 def audit(args: argparse.Namespace, *, data: str | None, data_input_dir: str | None) -> int:
     """Plan, execute, show."""
+    from mlipaudit.running.environment import restart_with_huge_pages
+
+    if args.is_command:  # and not a call from Python
+        restart_with_huge_pages()
     from mlipaudit.cli.display import Display, configure_logging
     from mlipaudit.models import parse_models
     from mlipaudit.run_mode import RunMode

@@ -17,6 +17,7 @@ from mlipaudit.errors import ModelLoadError
 from mlipaudit.failures import Failure
 from mlipaudit.models import ModelSpec
 from mlipaudit.record import Identity, Provenance, TaskRecord, protocol_as_dict
+from mlipaudit.running.environment import uses_huge_pages
 from mlipaudit.running.plan import Plan, Task
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class Worker:
             "data_name": task.benchmark_class.data_folder_name(),
             "versions": _versions(),
             "device": _device(),
+            "huge_pages": uses_huge_pages(),
             "peak_memory_bytes": _peak_memory(),
             "command": self.plan.command,
         }
