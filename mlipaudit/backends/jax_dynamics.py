@@ -62,6 +62,8 @@ class Settings(NamedTuple):
     thermal_energy: float
     friction: float
     max_kinetic_energy: float
+    max_move: float
+    """How far an atom may be from where the outer list was built: half the skin."""
 
 
 class Status(NamedTuple):
@@ -254,6 +256,7 @@ def _settings(run: SystemRun) -> Settings:
         thermal_energy=units.kB * protocol.temperature_kelvin,
         friction=protocol.friction_per_ps / (1000.0 * units.fs),
         max_kinetic_energy=1.5 * len(run.atoms) * units.kB * limit,
+        max_move=SKIN / 2,
     )
 
 
@@ -326,7 +329,7 @@ def _judge(
     short, long = new.pairs
     overflow = (short > capacity.edges) | (long > (capacity.long_range_edges or 0))
     sane = finite & ~exploded
-    return Status(sane & (moved > (SKIN / 2) ** 2), sane & overflow, finite, exploded)
+    return Status(sane & (moved > settings.max_move**2), sane & overflow, finite, exploded)
 
 
 def _forces(program: Program, params: Any, graph: Graph, outers: Outers, position: jax.Array) -> Forces:

@@ -55,10 +55,15 @@ def test_both_engines_follow_the_same_newtonian_trajectory(backends):
 def test_a_trajectory_does_not_depend_on_when_neighbour_lists_are_rebuilt(backends, monkeypatch):
     from mlipaudit.backends import jax_dynamics
 
+    rebuilds = []
+    rebuild = jax_dynamics.Simulation._rebuild
+    monkeypatch.setattr(jax_dynamics.Simulation, "_rebuild", lambda self: rebuilds.append(1) or rebuild(self))
     (rare,) = backends("tiny_mace").simulate([molecule("CH3OH")], NVT)
+    few = len(rebuilds)
     monkeypatch.setattr(jax_dynamics, "SKIN", 0.1)
     (often,) = backends("tiny_mace").simulate([molecule("CH3OH")], NVT)
     assert often.failure is None
+    assert len(rebuilds) - few > few + 3
     np.testing.assert_allclose(often.positions, rare.positions, atol=1e-4)
 
 
