@@ -140,6 +140,7 @@ class Benchmark:
         seed: int = 0,
         progress: Progress | None = None,
         backend: Backend | None = None,
+        dataset: DataSet | None = None,
     ) -> None:
         """Prepare a benchmark; nothing is computed yet.
 
@@ -147,10 +148,12 @@ class Benchmark:
             force_field: an `mlip.models.ForceField`, an ASE calculator, or a backend.
             data_input_dir: if it has a folder named after the benchmark's data, that is used.
             run_mode: `dev`, `fast` or `standard`.
-            data: otherwise, the edition: `embedded`, or a folder. `dev` takes `embedded` unless told.
+            data: otherwise, the edition: `embedded`, `hub`, `hub@<revision>`, or a folder. Unless told, `dev` takes
+                `embedded` and the others `hub`.
             seed: of everything random.
             progress: called as work advances.
             backend: what runs `force_field`, with the programs it has compiled; made anew by default.
+            dataset: the input data itself, already verified; found through the two above by default.
 
         Raises:
             ValueError: `force_field` is none of the above.
@@ -166,7 +169,7 @@ class Benchmark:
         self.seed = seed
         self.progress: Progress = progress or (lambda what, done, total: None)
         self.model_output: ModelOutput | None = None
-        self.dataset: DataSet | None = None
+        self.dataset: DataSet | None = dataset
         self._data = data
         self._download_data()
         self._require_elements()
@@ -237,6 +240,9 @@ class Benchmark:
     def _download_data(self) -> None:
         """Find and verify the input data (a name of 0.1.x, which subclasses may override)."""
         name = self.data_folder_name()
+        if self.dataset is not None:
+            self.data_input_dir = self.dataset.path.parent
+            return
         if (self.data_input_dir / name).is_dir():
             self.dataset = Local(self.data_input_dir).fetch(name)
             return

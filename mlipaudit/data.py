@@ -55,6 +55,8 @@ class DataSet:
     edition: EditionKind
     path: Path
     manifest: Manifest | None
+    origin: dict[str, str] = field(default_factory=dict, hash=False, compare=False)
+    """Of the hub edition: `revision`, `commit`, `archive_sha256`."""
 
     @cached_property
     def hashes(self) -> dict[str, str]:
@@ -125,6 +127,8 @@ class Local:
 class Hub:
     """The public dataset InstaDeepAI/MLIPAudit-data. This version cannot download it, and says so."""
 
+    revision: str | None = None
+    progress: object = None
     kind = EditionKind.HUB
 
     def fetch(self, name: str) -> DataSet:

@@ -34,6 +34,10 @@ class NeighbourOverflowError(RuntimeError):
     """A neighbour list kept growing past its limit: the system collapses."""
 
 
+class TaskTimeoutError(BaseException):
+    """A task's time is up. Not an `Exception`, so that no model can swallow it."""
+
+
 class Failure(BaseModel):
     """A named reason, with what a person needs to look further."""
 
@@ -58,6 +62,7 @@ def _kind_of(error: BaseException) -> FailureKind:
         return FailureKind.OUT_OF_MEMORY
     by_type: dict[type[BaseException], FailureKind] = {
         NeighbourOverflowError: FailureKind.NEIGHBOUR_OVERFLOW,
+        TaskTimeoutError: FailureKind.TIMEOUT,
         errors.ModelLoadError: FailureKind.LOAD_ERROR,
         errors.DataUnavailableError: FailureKind.DATA_UNAVAILABLE,
         errors.DataCorruptError: FailureKind.DATA_CORRUPT,
@@ -69,19 +74,23 @@ def _kind_of(error: BaseException) -> FailureKind:
 def _message_of(error: BaseException) -> str:
     """First line of an exception's text, after its class unless the text was written for people."""
     lines = str(error).strip().splitlines()
-    text = _without_folders(lines[0])[:500] if lines else ""
-    if text and isinstance(error, errors.UserError):
+    text = without_folders(lines[0])[:500] if lines else ""
+    if text and isinstance(error, errors.UserError | TaskTimeoutError):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _without_folders(text: str) -> str:
+def without_folders(text: str) -> str:
     """Absolute paths cut down to their last part: results carry no home paths."""
     return re.sub(r"(?<![\w.:/])/(?:[^\s/'\"]+/)+(?=[^\s/'\"])", "", text)
 
 
+_CLOCK = "mlipaudit/running/limits.py"
+"""Interrupts what takes too long, and is not where the time went."""
+
+
 def _innermost_frame(error: BaseException) -> str | None:
-    frames = extract_tb(error.__traceback__)
+    frames = [frame for frame in extract_tb(error.__traceback__) if not frame.filename.endswith(_CLOCK)]
     if not frames:
         return None
     # The name only: results carry no home paths.

@@ -23,12 +23,49 @@ class Identity(Record):
     run_mode: str
     seed: int
     precision: str = "unknown"
+    """Of the weights; unknown until the model is loaded, and where it does not say."""
 
     @property
     def task_id(self) -> str:
         """Hash of the identity: equal identities give equal results, except for times."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def differences(self, wanted: Identity) -> list[str]:
+        """What tells this identity from a wanted one, in words; empty when results may stand for each other.
+
+        A precision that one of them does not know yet makes no difference: it follows from the weights.
+        """
+        parts = [name for name in _WORDS if getattr(self, name) != getattr(wanted, name)]
+        if UNKNOWN in (self.precision, wanted.precision):
+            parts = [name for name in parts if name != "precision"]
+        return [_in_words(name, getattr(self, name), getattr(wanted, name)) for name in parts]
+
+
+UNKNOWN = "unknown"
+_WORDS = {
+    "model_sha256": "model weights",
+    "benchmark": "benchmark",
+    "benchmark_version": "benchmark version",
+    "data_sha256": "input data",
+    "protocol": "protocol",
+    "run_mode": "run mode",
+    "seed": "seed",
+    "precision": "precision",
+}
+
+
+def _in_words(name: str, stored: Any, wanted: Any) -> str:
+    if name in ("model_sha256", "data_sha256"):
+        return f"{_WORDS[name]} (were {_short(stored)}, are {_short(wanted)})"
+    if name == "protocol":
+        keys = sorted(key for key in {*stored, *wanted} if stored.get(key) != wanted.get(key))
+        return f"protocol ({', '.join(keys)})"
+    return f"{_WORDS[name]} (was {stored}, is {wanted})"
+
+
+def _short(sha256: str | None) -> str:
+    return sha256[:8] if sha256 else "unknown"
 
 
 class Provenance(Record):
@@ -43,6 +80,10 @@ class Provenance(Record):
     data_edition: str | None = None
     """The edition that was asked for, also where nothing was read from it."""
     data_name: str | None = None
+    data_origin: dict[str, str] = {}
+    """Of the hub edition: revision, commit, and sha256 of the archive."""
+    output_sha256: str | None = None
+    """Of the stored model output, which `mlipaudit analyze` judges again; None where there is none."""
     versions: dict[str, str]
     device: str
     huge_pages: bool = False
@@ -52,7 +93,12 @@ class Provenance(Record):
     wall_seconds: float
     compile_seconds: float
     num_compilations: int
-    peak_memory_bytes: int
+    peak_memory_bytes: int | None = None
+    """Of the process that did it, since it started; None when that died."""
+    time_limit_seconds: float | None = None
+    """What `--timeout` allowed the task."""
+    analyzed_by: str | None = None
+    """Version of mlipaudit that judged the stored model output again."""
     command: str
 
     @property
@@ -81,5 +127,7 @@ class TaskRecord(Record):
 
 
 def protocol_as_dict(protocol: Any) -> dict[str, Any]:
-    """A frozen protocol as plain data."""
-    return asdict(protocol) if is_dataclass(protocol) and not isinstance(protocol, type) else {}
+    """A frozen protocol as plain data, the same as what comes back from disk."""
+    if not is_dataclass(protocol) or isinstance(protocol, type):
+        return {}
+    return json.loads(json.dumps(asdict(protocol)))

@@ -23,7 +23,7 @@ def test_other_tunables_are_kept():
 def test_a_process_that_has_them_is_not_started_again(monkeypatch):
     started = []
     monkeypatch.setattr(os, "execve", lambda *args: started.append(args))
-    monkeypatch.setattr(environment, "_can_gain", lambda: True)
+    monkeypatch.setattr(environment, "gains_from_huge_pages", lambda: True)
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
     environment.restart_with_huge_pages()
     assert started == []
@@ -38,9 +38,9 @@ def test_a_kernel_that_gives_none_is_not_asked(monkeypatch, tmp_path):
     switch = tmp_path / "enabled"
     switch.write_text("always madvise [never]\n")
     monkeypatch.setattr(environment, "THP_SWITCH", switch)
-    assert not environment._can_gain()
+    assert not environment.gains_from_huge_pages()
     monkeypatch.setattr(environment, "THP_SWITCH", tmp_path / "missing")
-    assert not environment._can_gain()
+    assert not environment.gains_from_huge_pages()
 
 
 @pytest.mark.parametrize("given", [None, "glibc.malloc.hugetlb=0"])
@@ -54,4 +54,4 @@ def test_the_record_says_whether_they_were_asked_for(given, tmp_path):
     (record,) = ResultStore(tmp_path).records()
     assert isinstance(record, TaskRecord)
     # Who has set the tunable, also to zero, is left alone.
-    assert record.provenance.huge_pages == (environment._can_gain() if given is None else False)
+    assert record.provenance.huge_pages == (environment.gains_from_huge_pages() if given is None else False)

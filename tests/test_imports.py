@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from mlipaudit import registry
+from mlipaudit.store import checksum
 
 MAX_NEW_MODULES = 60
 HEAVY = {
@@ -151,6 +152,7 @@ def test_list_imports_no_jax():
 
 def test_show_imports_nothing_heavy(tmp_path):
     result = {"score": 0.5, "molecules": [], "provenance": PROVENANCE}
+    result["checksum"] = checksum(result)
     file = tmp_path / "m" / "tautomers" / "result.json"
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(result), encoding="utf-8")

@@ -14,7 +14,7 @@ from mlipaudit.benchmarks.tautomers import TautomersModelOutput, TautomersMolecu
 from mlipaudit.errors import StoreError, UserError
 from mlipaudit.failures import Failure, FailureKind
 from mlipaudit.record import Identity, Provenance, TaskRecord
-from mlipaudit.store import ResultStore, Unreadable, read_record, write_json
+from mlipaudit.store import ResultStore, Unreadable, checksum, read_record, unsealed, write_json
 
 ODD = [math.nan, math.inf, -math.inf, -0.0, 5e-324, 1.7976931348623157e308]
 
@@ -214,6 +214,12 @@ def two_results(tmp_path):
     return results
 
 
+def sealed(text, **changes):
+    """A result with other fields, under a checksum of its own."""
+    content = {**unsealed(json.loads(text)), **changes}
+    return json.dumps({**content, "checksum": checksum(content)}).encode()
+
+
 def spoil(results, change):
     path = results.root / "m" / "tautomers" / "result.json"
     path.write_bytes(change(path.read_bytes()))
@@ -222,17 +228,21 @@ def spoil(results, change):
 @pytest.mark.parametrize(
     "change, reason",
     [
-        (lambda text: text[: len(text) // 2], "JSONDecodeError"),
-        (lambda text: b"", "JSONDecodeError"),
-        (lambda text: b"not JSON", "JSONDecodeError"),
-        (lambda text: b"[]", "TypeError"),
-        (lambda text: b"{}", "KeyError"),
-        (lambda text: b'"text"', "AttributeError"),
-        (lambda text: b"\xff\xfe", "UnicodeDecodeError"),
-        (lambda text: text.replace(b'"score": 0.25', b'"score": 5'), "ValidationError"),
+        (lambda text: text[: len(text) // 2], "not JSON, or cut short"),
+        (lambda text: b"", "not JSON, or cut short"),
+        (lambda text: b"not JSON", "not JSON, or cut short"),
+        (lambda text: b"[" * 100_000, "not a result"),
+        (lambda text: b"[]", "no checksum"),
+        (lambda text: b"{}", "no checksum"),
+        (lambda text: b'"text"', "dictionary update sequence"),
+        (lambda text: b"5", "not a result"),
+        (lambda text: b"\xff\xfe", "can't decode"),
+        (lambda text: text.replace(b'"score": 0.25', b'"score": 0.35'), "changed after it was written"),
         (lambda text: text.replace(b'"score": 0.25', b'"score": NaN'), "NaN is not JSON"),
-        (lambda text: text.replace(b'"molecules"', b'"molecule"'), "ValidationError"),
-        (lambda text: text.replace(b'"seed": 0', b'"seed": "zero"'), "ValidationError"),
+        (lambda text: text.replace(b'"seed": 0', b'"seed": 1'), "changed after it was written"),
+        (lambda text: sealed(text, score=5), "score: Input should be less than or equal to 1"),
+        (lambda text: sealed(text, molecules=None), "molecules: Input should be a valid list"),
+        (lambda text: sealed(text, provenance={}), "task_id: Field required"),
     ],
 )
 def test_spoilt_result_has_a_reason_and_harms_no_other(two_results, change, reason):

@@ -51,6 +51,8 @@ def _integrator(run: SystemRun) -> Any:
 
 def _check(run: SystemRun, *, step: int, frame: int) -> Failure | None:
     forces, kinetic = run.atoms.get_forces(), run.atoms.get_kinetic_energy()
+    if np.shape(forces) != run.atoms.positions.shape:  # numpy would stretch some of them to fit
+        raise ValueError(f"forces have shape {np.shape(forces)}, not {run.atoms.positions.shape}")
     finite = bool(np.isfinite(forces).all() and np.isfinite(run.atoms.positions).all())
     return unphysical(
         finite=finite and bool(np.isfinite(run.atoms.get_potential_energy())),

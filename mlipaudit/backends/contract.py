@@ -111,7 +111,7 @@ class Backend(ABC):
         open_ = [i for i, refusal in enumerate(answers) if refusal is None]
         predicted = self._predict([systems[i] for i in open_], forces=forces, progress=progress or _silent)
         for i, prediction in zip(open_, predicted, strict=True):
-            answers[i] = require_finite(prediction)
+            answers[i] = require_valid(prediction, len(systems[i]))
         return answers
 
     def simulate(
@@ -249,10 +249,13 @@ def set_charge_and_spin(atoms: Atoms, charge: float, spin: int = 1) -> Atoms:
     return atoms
 
 
-def require_finite(prediction: Prediction | Failure) -> Prediction | Failure:
-    """The prediction itself, or a failure that names what in it is not finite."""
+def require_valid(prediction: Prediction | Failure, num_atoms: int) -> Prediction | Failure:
+    """The prediction itself, or a failure that names what in it has a wrong shape or is not finite."""
     if isinstance(prediction, Failure):
         return prediction
+    if prediction.forces is not None and np.shape(prediction.forces) != (num_atoms, 3):
+        message = f"forces have shape {np.shape(prediction.forces)}, not ({num_atoms}, 3)"
+        return Failure(kind=FailureKind.EXCEPTION, message=message)
     if not np.isfinite(prediction.energy):
         return Failure(kind=FailureKind.NON_FINITE, message=f"energy is {prediction.energy}")
     if prediction.forces is not None and not np.isfinite(prediction.forces).all():

@@ -2,7 +2,7 @@
 """The command line: one module per command, arguments in, exit code out.
 
 Exit codes: 0 all well · 1 something that was asked for failed · 2 the command itself cannot be carried out ·
-130 interrupted.
+130 interrupted · 143 terminated.
 """
 
 from __future__ import annotations
@@ -11,10 +11,17 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from mlipaudit.cli import benchmark, list_, run, show
+from mlipaudit.cli import analyze, benchmark, list_, run, show, verify
 from mlipaudit.errors import StoreError, UserError
 
-COMMANDS = {"run": run, "list": list_, "show": show, "benchmark": benchmark}
+COMMANDS = {
+    "run": run,
+    "list": list_,
+    "show": show,
+    "analyze": analyze,
+    "verify": verify,
+    "benchmark": benchmark,
+}
 
 EXAMPLES = """\
 examples:
@@ -32,10 +39,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return args.main(args)
     except UserError as error:
         print(f"mlipaudit: error: {error}", file=sys.stderr)
-        return 1 if isinstance(error, StoreError) and args.main is show.main else 2
-    except KeyboardInterrupt:
-        print("mlipaudit: interrupted; finished results are kept", file=sys.stderr)
-        return 130
+        return 1 if isinstance(error, StoreError) and args.main is not run.main else 2
+    except KeyboardInterrupt as error:
+        how, code = ("terminated", 143) if "SIGTERM" in error.args else ("interrupted", 130)
+        kept = "; finished results are kept, and the same command goes on" if hasattr(args, "fresh") else ""
+        print(f"mlipaudit: {how}{kept}", file=sys.stderr)
+        return code
 
 
 class _Version(argparse.Action):

@@ -21,9 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument("-b", "--benchmarks", nargs="+", default=["all"], metavar="NAME")
     which.add_argument("-e", "--exclude-benchmarks", nargs="+", dest="exclude", metavar="NAME")
     parser.add_argument("-rm", "--run-mode", choices=run.RUN_MODES, default="standard")
-    parser.add_argument("-v", "--verbose", action="store_true")
     parser.add_argument("-lt", "--log-timings", action="store_true", help="accepted; times are always shown")
     parser.add_argument("--seed", type=int, default=0)
+    run.add_execution_arguments(parser)
 
 
 def main(args: argparse.Namespace) -> int:

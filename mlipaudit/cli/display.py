@@ -4,16 +4,28 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import sys
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Self, TextIO
 
 from mlipaudit.record import TaskRecord
 from mlipaudit.reporting.rows import rows_of
-from mlipaudit.reporting.tables import failure_lines, number, score_table, seconds, warning_lines
-from mlipaudit.running.events import Event, RunStarted, TaskFinished, TaskProgress, TaskStarted
+from mlipaudit.reporting.tables import failure_lines, score_table, score_text, seconds, warning_lines
+from mlipaudit.running.events import (
+    DataProgress,
+    Event,
+    RunStarted,
+    TaskFinished,
+    TaskKept,
+    TaskProgress,
+    TaskRepeated,
+    TaskStarted,
+)
+from mlipaudit.running.plan import Task
 
 LIVE_INTERVAL_S, PLAIN_INTERVAL_S = 0.1, 10.0
 """Between two shows of progress: on a terminal, and elsewhere."""
@@ -26,16 +38,46 @@ def configure_logging(*, verbose: bool) -> None:
         warnings.simplefilter("ignore")
 
 
+@dataclass
+class Running:
+    """A task at work, and how far it is."""
+
+    label: str
+    what: str = "loading"
+    progress: str = ""
+    first: tuple[float, int] | None = None
+    """Time and count of the first report: time left is estimated from there, so that loading does not count."""
+    printed: float = 0.0
+
+    def advance(self, what: str, done: int, total: int) -> bool:
+        """Take a report in; True when something new has begun."""
+        new, self.what = what != self.what, what
+        if new:
+            self.first = None
+        self.progress = f" {done}/{total}{self._time_left(done, total)}"
+        return new
+
+    def _time_left(self, done: int, total: int) -> str:
+        now = time.monotonic()
+        if self.first is None:
+            self.first = (now, done)
+        since, before = self.first
+        if done <= before or done >= total:
+            return ""
+        return f", about {seconds((now - since) / (done - before) * (total - done))} left"
+
+    def __str__(self) -> str:
+        return f"{self.label}: {self.what}{self.progress}"
+
+
 class Display:
     """Receives the events of a run."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream, self.live = stream, stream.isatty()
         self.num_tasks = 0
-        self.label = ""
+        self.running: dict[int, Running] = {}
         self.printed = 0.0
-        self.what = ""
-        self.first: tuple[float, int] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -48,16 +90,20 @@ class Display:
         match event:
             case RunStarted(plan):
                 self.num_tasks = len(plan.tasks)
+            case DataProgress(name, done, total):
+                self._show_download(name, done, total)
+            case TaskKept(index, task, record):
+                self._line(f"{self._label(index, task)}: kept from an earlier run, {_outcome(record)}")
+            case TaskRepeated(index, task, why):
+                self._line(f"{self._label(index, task)}: run again: {why}")
             case TaskStarted(index, task):
-                self.first = None
-                self.label = f"[{index}/{self.num_tasks}] {task.model.name} · {task.benchmark}"
-                self._update(f"{self.label}: loading", always=True)
-            case TaskProgress(what, done, total):
-                text = f"{self.label}: {what} {done}/{total}{self._time_left(done, total)}"
-                self._update(text, always=what != self.what)
-                self.what = what
-            case TaskFinished(_, _, record):
-                self._finish(f"{self.label}: {_outcome(record)}")
+                self.running[index] = Running(self._label(index, task))
+                self._update(self.running[index], always=True)
+            case TaskProgress(index, what, done, total):
+                running = self.running[index]
+                self._update(running, always=running.advance(what, done, total))
+            case TaskFinished(index, _, record):
+                self._line(f"{self.running.pop(index).label}: {_outcome(record)}")
 
     def summarise(self, records: Sequence[TaskRecord], *, output: str) -> None:
         """The table on standard output, and last of all what failed."""
@@ -68,25 +114,32 @@ class Display:
         for line in failure_lines(records, output):
             print(line, file=sys.stderr)
 
-    def _time_left(self, done: int, total: int) -> str:
-        """Estimated from the first report on, so that loading a model does not count."""
-        now = time.monotonic()
-        if self.first is None:
-            self.first = (now, done)
-        since, before = self.first
-        if done <= before or done >= total:
-            return ""
-        return f", about {seconds((now - since) / (done - before) * (total - done))} left"
+    def _label(self, index: int, task: Task) -> str:
+        return f"[{index}/{self.num_tasks}] {task.model.name} · {task.benchmark}"
 
-    def _update(self, text: str, *, always: bool = False) -> None:
-        interval = LIVE_INTERVAL_S if self.live else PLAIN_INTERVAL_S
-        if not always and time.monotonic() - self.printed < interval:
+    def _show_download(self, name: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if done < total and now - self.printed < (LIVE_INTERVAL_S if self.live else PLAIN_INTERVAL_S):
             return
-        self.printed = time.monotonic()
+        self.printed = now
+        self._write(f"downloading {name}: {done / 1e6:.1f} of {total / 1e6:.1f} MB")
+
+    def _update(self, running: Running, *, always: bool) -> None:
+        now = time.monotonic()
+        last = self.printed if self.live else running.printed
+        if not always and now - last < (LIVE_INTERVAL_S if self.live else PLAIN_INTERVAL_S):
+            return
+        self.printed = running.printed = now
+        self._write(" │ ".join(map(str, self.running.values())) if self.live else str(running))
+
+    def _write(self, text: str) -> None:
+        if self.live:
+            width = shutil.get_terminal_size().columns - 1
+            text = text if len(text) <= width else f"{text[: width - 1]}…"
         self.stream.write(f"\r\033[K{text}" if self.live else f"{text}\n")
         self.stream.flush()
 
-    def _finish(self, text: str) -> None:
+    def _line(self, text: str) -> None:
         self._clear()
         print(text, file=self.stream, flush=True)
 
@@ -97,7 +150,7 @@ class Display:
 
 
 def _outcome(record: TaskRecord) -> str:
-    result, took = record.result, seconds(record.provenance.wall_seconds)
-    score = "no score" if result.score is None else f"score {number(result.score)}"
-    failed = len(record.reasons)
-    return f"{score}, {took}" + (f", {failed} failure{'s' if failed > 1 else ''}" if failed else "")
+    took, failed = seconds(record.provenance.wall_seconds), len(record.reasons)
+    return f"{score_text(record.result)}, {took}" + (
+        f", {failed} failure{'s' if failed > 1 else ''}" if failed else ""
+    )

@@ -6,9 +6,15 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mlipaudit.run_mode import RunMode
+    from mlipaudit.running.executor import Settings
 
 HELP = "audit one or more models"
 RUN_MODES = ("dev", "fast", "standard")
+NO_LIMIT = float("inf")
 _PATH = re.compile(r"[^=:,\s]*/(?=[^/])")
 
 
@@ -39,13 +45,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         metavar="EDITION",
-        help="embedded (ships with mlipaudit) or a folder of <data name>/ folders; dev takes embedded by default",
+        help="embedded (ships with mlipaudit), hub or hub@REVISION (the public dataset, downloaded once), or a "
+        "folder of <data name>/ folders; by default dev takes embedded, the others hub",
     )
     parser.add_argument(
         "-o", "--output", default="results", metavar="DIR", help="results folder (default: results)"
     )
     parser.add_argument("--seed", type=int, default=0, help="of everything random (default: 0)")
-    parser.add_argument("-v", "--verbose", action="store_true", help="log what libraries say")
+    add_execution_arguments(parser)
+
+
+def add_execution_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options on which no result depends."""
+    parser.add_argument(
+        "--workers",
+        type=_workers,
+        metavar="N",
+        help="worker processes, each with one task at a time; 0: none, work in this process "
+        "(default: one per GPU, or one)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=_duration,
+        metavar="TIME",
+        help="limit of one task: seconds, 30m, 12h, 2d or none (default: dev 30m, fast 6h, standard 7d)",
+    )
+    parser.add_argument("--fresh", action="store_true", help="run again what the results folder holds already")
+    parser.add_argument("-v", "--verbose", action="store_true", help="log what libraries and models say")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -57,12 +83,13 @@ def audit(args: argparse.Namespace, *, data: str | None, data_input_dir: str | N
     """Plan, execute, show."""
     from mlipaudit.running.environment import restart_with_huge_pages
 
-    if args.is_command:  # and not a call from Python
+    if args.workers == 0 and args.is_command:  # and not a call from Python
         restart_with_huge_pages()
     from mlipaudit.cli.display import Display, configure_logging
     from mlipaudit.models import parse_models
     from mlipaudit.run_mode import RunMode
     from mlipaudit.running.executor import execute
+    from mlipaudit.running.limits import terminable
     from mlipaudit.running.plan import choose_benchmarks, make_plan
     from mlipaudit.store import ResultStore
 
@@ -80,24 +107,34 @@ def audit(args: argparse.Namespace, *, data: str | None, data_input_dir: str | N
         seed=args.seed,
         command=_command(),
     )
-    if data_input_dir is None:
-        _require_data(data, run_mode)
     display = Display(sys.stderr)
-    with display:
-        records = execute(plan, ResultStore(args.output), display)
+    with display, terminable():
+        records = execute(plan, ResultStore(args.output), display, _settings(args, run_mode))
     display.summarise(records, output=args.output)
     return 1 if any(record.reasons or record.result.failed for record in records) else 0
 
 
-def _require_data(data: str | None, run_mode: object) -> None:
-    from mlipaudit.data import EditionKind, parse_edition
-    from mlipaudit.errors import UsageError
+def _settings(args: argparse.Namespace, run_mode: RunMode) -> Settings:
+    from mlipaudit.running.executor import DEFAULT_LIMIT_S, Settings
 
-    if parse_edition(data, run_mode).kind is EditionKind.HUB:  # type: ignore[arg-type]
-        raise UsageError(
-            f"run mode {run_mode} uses the public dataset, which this version does not download; "
-            "add --data embedded (the data that ships with mlipaudit) or --data PATH (a folder of yours)"
-        )
+    limit = DEFAULT_LIMIT_S[run_mode] if args.timeout is None else args.timeout
+    return Settings(args.workers, None if limit == NO_LIMIT else limit, args.fresh, args.verbose)
+
+
+def _workers(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes (0, 1, 2, …)")
+    return int(text)
+
+
+def _duration(text: str) -> float:
+    """Seconds; `NO_LIMIT` for none."""
+    if text == "none":
+        return NO_LIMIT
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
+    if match is None or not float(match[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time (90, 30m, 12h, 2d or none)")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]
 
 
 def _command() -> str:

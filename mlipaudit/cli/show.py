@@ -19,16 +19,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Print the table; 1 when a result cannot be read."""
     from mlipaudit.record import TaskRecord
-    from mlipaudit.reporting.rows import rows_of
+    from mlipaudit.reporting.rows import gaps_of, rows_of
     from mlipaudit.reporting.tables import failure_lines, score_table, warning_lines
     from mlipaudit.store import ResultStore, Unreadable
 
-    stored = list(ResultStore(args.results).records())
+    store = ResultStore(args.results)
+    stored = list(store.records())
     records = [record for record in stored if isinstance(record, TaskRecord)]
     unreadable = [record for record in stored if isinstance(record, Unreadable)]
-    if records:
+    gaps = gaps_of(store.read_run(), records, unreadable)
+    if records or gaps:
         lines = [
-            score_table(rows_of(records)),
+            score_table(rows_of(records, gaps)),
             *warning_lines(records),
             *failure_lines(records, args.results),
         ]

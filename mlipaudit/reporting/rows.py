@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mlipaudit.failures import FailureKind
 from mlipaudit.record import TaskRecord
 from mlipaudit.scoring import Interval, combine_intervals, compute_model_score
+from mlipaudit.store import Unreadable
 
 
 @dataclass(frozen=True)
@@ -32,23 +34,59 @@ class Row:
     run_mode: str
 
 
-def rows_of(records: Sequence[TaskRecord]) -> list[Row]:
+@dataclass(frozen=True)
+class Gap:
+    """A task without a result that can be shown."""
+
+    model: str
+    benchmark: str
+    why: str
+    """`missing` or `unreadable`."""
+    run_mode: str
+    edition: str | None
+
+    @property
+    def row(self) -> Row:
+        """A row without numbers; on the overall row it counts as asked for."""
+        return Row(
+            self.model, self.benchmark, None, None, 0, 0, (self.why,), 0.0, True, self.edition, self.run_mode
+        )
+
+
+def rows_of(records: Sequence[TaskRecord], gaps: Sequence[Gap] = ()) -> list[Row]:
     """One row per task and, for a model with more than one in the same mode and edition, an overall row."""
+    groups: dict[tuple, list[Row]] = {}
+    for record in records:
+        groups.setdefault(record.provenance.comparable, []).append(_row(record))
+    for gap in gaps:
+        row = gap.row
+        home = next((tasks for tasks in groups.values() if _belongs(row, tasks[0])), None)
+        if home is None:
+            home = groups[gap.model, gap.run_mode, gap.edition] = []
+        home.append(row)
     rows: list[Row] = []
-    for group in _groups(records):
-        tasks = [_row(record) for record in group]
+    for tasks in groups.values():
         rows += tasks
         if len(tasks) > 1:
             rows.append(_overall(tasks))
     return rows
 
 
-def _groups(records: Iterable[TaskRecord]) -> list[list[TaskRecord]]:
-    """Records whose scores may be averaged."""
-    groups: dict[tuple, list[TaskRecord]] = {}
-    for record in records:
-        groups.setdefault(record.provenance.comparable, []).append(record)
-    return list(groups.values())
+def gaps_of(
+    run: dict[str, Any] | None, records: Sequence[TaskRecord], unreadable: Sequence[Unreadable]
+) -> list[Gap]:
+    """Tasks of the last run that have no result, or none that can be read."""
+    run = run or {}
+    settings = {"run_mode": run.get("run_mode", "unknown"), "edition": run.get("data")}
+    gaps = [Gap(bad.model, bad.benchmark, "unreadable", **settings) for bad in unreadable]
+    there = {(r.provenance.model, r.provenance.identity.benchmark) for r in records}
+    there |= {(gap.model, gap.benchmark) for gap in gaps}
+    asked = [(model, benchmark) for model in run.get("models", {}) for benchmark in run.get("benchmarks", [])]
+    return gaps + [Gap(*task, "missing", **settings) for task in asked if task not in there]
+
+
+def _belongs(row: Row, other: Row) -> bool:
+    return (row.model, row.run_mode, row.edition) == (other.model, other.run_mode, other.edition)
 
 
 def _row(record: TaskRecord) -> Row:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mlipaudit.benchmark import BenchmarkResult
 from mlipaudit.record import TaskRecord
 from mlipaudit.reporting.rows import Row
 
@@ -70,6 +71,11 @@ def _cells(row: Row) -> tuple[str, ...]:
         ", ".join(row.failures) or ("" if row.benchmark else " "),
         seconds(row.seconds),
     )
+
+
+def score_text(result: BenchmarkResult) -> str:
+    """A result's score in words."""
+    return "no score" if result.score is None else f"score {number(result.score)}"
 
 
 def number(score: float) -> str:

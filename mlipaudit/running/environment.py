@@ -28,18 +28,24 @@ def with_huge_pages(environ: Mapping[str, str]) -> dict[str, str]:
     return {**environ, TUNABLES: ":".join([*tunables, f"{HUGE_PAGES}=1"])}
 
 
+def for_models(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process that runs models: with huge pages where they help and nobody has decided."""
+    decided = HUGE_PAGES in environ.get(TUNABLES, "")
+    return dict(environ) if decided or not gains_from_huge_pages() else with_huge_pages(environ)
+
+
 def restart_with_huge_pages() -> None:
     """Begin the running command again with huge pages, where that helps and is not so already.
 
+    For a command that runs models in its own process.
     glibc reads its tunables at the start of a process only. Returns where there is nothing to gain.
     """
-    decided = HUGE_PAGES in os.environ.get(TUNABLES, "")
-    if decided or not _can_gain():
-        return
-    os.execve(sys.executable, sys.orig_argv, with_huge_pages(os.environ))
+    environ = for_models(os.environ)
+    if environ != dict(os.environ):
+        os.execve(sys.executable, sys.orig_argv, environ)
 
 
-def _can_gain() -> bool:
+def gains_from_huge_pages() -> bool:
     """Linux, glibc 2.35 or newer, and a kernel that gives huge pages to those who ask."""
     name, version = platform.libc_ver()
     if name != "glibc" or tuple(map(int, version.split("."))) < (2, 35):

@@ -20,8 +20,35 @@ class RunStarted:
 
 
 @dataclass(frozen=True)
+class DataProgress:
+    """So many bytes of a data set have been downloaded, of so many."""
+
+    name: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class TaskKept:
+    """Task number `index`, counted from 1, was done by an earlier run."""
+
+    index: int
+    task: Task
+    record: TaskRecord
+
+
+@dataclass(frozen=True)
+class TaskRepeated:
+    """Task number `index` has a stored result that does not count, and why."""
+
+    index: int
+    task: Task
+    why: str
+
+
+@dataclass(frozen=True)
 class TaskStarted:
-    """Task number `index`, counted from 1, begins."""
+    """Task number `index` begins."""
 
     index: int
     task: Task
@@ -29,8 +56,9 @@ class TaskStarted:
 
 @dataclass(frozen=True)
 class TaskProgress:
-    """The current task has done so many of so many."""
+    """Task number `index` has done so many of so many."""
 
+    index: int
     what: str
     done: int
     total: int
@@ -45,5 +73,5 @@ class TaskFinished:
     record: TaskRecord
 
 
-Event = RunStarted | TaskStarted | TaskProgress | TaskFinished
+Event = RunStarted | DataProgress | TaskKept | TaskRepeated | TaskStarted | TaskProgress | TaskFinished
 Emit = Callable[[Event], None]

@@ -1,31 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tasks a run consists of, in which order."""
+"""Which tasks a run consists of, in which order, and what each of them rests on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from mlipaudit import registry
 from mlipaudit.benchmark import Benchmark
-from mlipaudit.data import EditionKind, parse_edition
-from mlipaudit.errors import UnknownNameError, UsageError
+from mlipaudit.data import DataSet, EditionKind, Hub, Local, parse_edition
+from mlipaudit.errors import DataCorruptError, DataUnavailableError, UnknownNameError, UsageError
+from mlipaudit.failures import Failure
 from mlipaudit.models import ModelSpec
+from mlipaudit.record import Identity, protocol_as_dict
 from mlipaudit.run_mode import RunMode
+
+DownloadProgress = Callable[[str, int, int], None]
+"""Called with a data name, how many bytes have come, of how many."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One model on one benchmark."""
+    """One model on one benchmark, with everything that its result may depend on."""
 
     model: ModelSpec
     benchmark: str
+    run_mode: RunMode = RunMode.STANDARD
+    seed: int = 0
+    edition: str = EditionKind.EMBEDDED
+    """Kind of edition that was asked for."""
+    data: DataSet | Failure | None = None
+    """Verified input data, or why there is none; None for a benchmark of the 0.1.x kind that brings its own."""
+    command: str = ""
 
     @property
     def benchmark_class(self) -> type[Benchmark]:
         """The benchmark's class."""
         return registry.load(registry.BENCHMARKS, self.benchmark)  # type: ignore[return-value]
+
+    @property
+    def dataset(self) -> DataSet | None:
+        """The input data, where there is any."""
+        return self.data if isinstance(self.data, DataSet) else None
+
+    @property
+    def identity(self) -> Identity:
+        """What the result will be filed under; the precision is known once the model is loaded."""
+        cls = self.benchmark_class
+        return Identity(
+            model_sha256=self.model.sha256,
+            benchmark=self.benchmark,
+            benchmark_version=cls.version,
+            data_sha256=self.dataset.sha256 if self.dataset else None,
+            protocol=protocol_as_dict(cls.protocols.get(self.run_mode)),
+            run_mode=self.run_mode,
+            seed=self.seed,
+        )
 
 
 @dataclass(frozen=True)
@@ -63,6 +95,27 @@ class Plan:
             "benchmarks": list(dict.fromkeys(task.benchmark for task in self.tasks)),
         }
 
+    def with_data(self, progress: DownloadProgress) -> Plan:
+        """The plan with the input data of every task found and verified, or the reason why it is not."""
+        classes = {task.benchmark: task.benchmark_class for task in self.tasks}
+        found = {name: self._fetch(cls, progress=progress) for name, cls in classes.items()}
+        return replace(self, tasks=tuple(replace(task, data=found[task.benchmark]) for task in self.tasks))
+
+    def _fetch(self, benchmark_class: type[Benchmark], *, progress: DownloadProgress) -> DataSet | Failure | None:
+        name = benchmark_class.data_folder_name()
+        own = Path(self.data_input_dir) if self.data_input_dir is not None else None
+        try:
+            if own and (own / name).is_dir():
+                return Local(own).fetch(name)
+            edition = parse_edition(self.data, self.run_mode)
+            if isinstance(edition, Hub):
+                edition = replace(edition, progress=progress)
+            return edition.fetch(name)
+        except DataUnavailableError as error:
+            return Failure.from_exception(error) if benchmark_class.uses_hooks() else None
+        except (DataCorruptError, OSError) as error:
+            return Failure.from_exception(error)
+
 
 def _about(model: ModelSpec) -> dict[str, Any]:
     return {"source": model.basename, "sha256": model.sha256, "kind": model.kind, "options": model.options}
@@ -88,12 +141,26 @@ def choose_benchmarks(
     return chosen
 
 
-def make_plan(models: Sequence[ModelSpec], benchmarks: Sequence[str], **settings: Any) -> Plan:
+def make_plan(
+    models: Sequence[ModelSpec],
+    benchmarks: Sequence[str],
+    *,
+    run_mode: RunMode,
+    data: str | None,
+    seed: int,
+    command: str = "",
+    data_input_dir: str | None = None,
+) -> Plan:
     """Every model on every benchmark, model by model; those that need a quiet machine come last.
 
     Raises:
-        UserError: a benchmark cannot be imported.
+        UserError: a benchmark cannot be imported, or there is no such edition.
     """
-    tasks = [Task(model, benchmark) for model in models for benchmark in benchmarks]
+    plan = Plan((), run_mode, data, seed, command, data_input_dir)
+    tasks = [
+        Task(model, benchmark, run_mode, seed, plan.edition, None, command)
+        for model in models
+        for benchmark in benchmarks
+    ]
     tasks.sort(key=lambda task: task.benchmark_class.runs_alone)
-    return Plan(tuple(tasks), **settings)
+    return replace(plan, tasks=tuple(tasks))

@@ -4,7 +4,7 @@
 Two speeds per structure, each measured for itself so that one failing costs only itself: the forward pass (energy and
 forces), which is scored, and the step of molecular dynamics on every engine the model can use. The score compares
 with a fixed curve (a fast model on an H100) and so only on equal hardware; `normalised_score` divides by the speed of
-the device, measured in the same run before and after.
+the device, measured in the same run before and after. Where dynamics end in nonsense the speed does not score.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from mlipaudit.analysis.timing import scaling_exponent
 from mlipaudit.benchmark import Benchmark
 from mlipaudit.benchmarks.inference_speed.judgement import (
+    broken_dynamics,
     forward_fields,
     item,
     judge_md,
@@ -66,6 +67,7 @@ class InferenceSpeedBenchmark(Benchmark):
     model_output_class = InferenceSpeedModelOutput
     required_elements = {"N", "H", "O", "S", "C"}
     runs_alone = True
+    version = "2"
     protocols = {
         RunMode.DEV: SpeedProtocol(
             md=MolecularDynamics(num_steps=10, snapshot_interval=10, log_interval=1),
@@ -137,12 +139,10 @@ class InferenceSpeedBenchmark(Benchmark):
         """Averages, spreads, and the score of the forward pass at every size."""
         structures = [cls._judge_structure(i, s, output, protocol) for i, s in enumerate(reference)]
         score = score_systems(structures)
-        timed = [s for s in structures if s.average_forward_time]
-        failed = all(s.failed for s in structures)
+        timed = [s for s in structures if s.average_forward_time and not s.failed]
         fields = InferenceSpeedResult.fields_of(score) | {
-            "failed": failed,
             "num_failed": len(structures) - len(timed),
-            "score_interval": score_interval(score.value, output, reference) if timed else None,
+            "score_interval": score_interval(score.value, output, structures) if timed else None,
         }
         return InferenceSpeedResult(
             structure_names=[s.name for s in reference],
@@ -168,7 +168,8 @@ class InferenceSpeedBenchmark(Benchmark):
             for engine, samples in (item(output.md_step_times, index) or {}).items()
         }
         moved = any(engine.average_step_time is not None for engine in md.values())
-        failed = not times and not moved
+        broken = broken_dynamics(structure.name, output.failures)
+        failed = bool(broken) or not (times or moved)
         return InferenceSpeedStructureResult(
             structure_name=structure.name,
             num_atoms=structure.num_atoms,
@@ -177,7 +178,7 @@ class InferenceSpeedBenchmark(Benchmark):
             timestep_fs=protocol.md.timestep_fs,
             md=md,
             failed=failed,
-            failure=output.failures.get(structure.name) if failed else None,
+            failure=broken or (output.failures.get(structure.name) if failed else None),
             compile_seconds=item(output.compile_seconds, index),
             neighbour_seconds=item(output.neighbour_seconds, index),
             **(forward_fields(times, structure.num_atoms, item(output.reference_seconds, index)) if times else {}),

@@ -82,7 +82,7 @@ class Stopwatch:
         return found
 
     def _time_forward(self, structure: SpeedStructure, atoms: Atoms) -> list[float] | Failure:
-        from mlipaudit.backends.contract import require_finite
+        from mlipaudit.backends.contract import require_valid
 
         compiling, neighbours = self.output.compile_seconds, self.output.neighbour_seconds
         compiling.append(None)
@@ -92,7 +92,7 @@ class Stopwatch:
         forward = self.backend.forward_pass(atoms)
         compiling[-1], neighbours[-1] = forward.compile_seconds, forward.neighbour_seconds
         start = time.perf_counter()
-        first = require_finite(forward.run())
+        first = require_valid(forward.run(), structure.num_atoms)
         seconds = time.perf_counter() - start
         if isinstance(first, Failure):
             return first
@@ -101,7 +101,7 @@ class Stopwatch:
             return [seconds]
         _repeat(forward.wait, self.protocol.num_warmup - 1, self.protocol.max_seconds)
         times = _repeat(forward.wait, self.protocol.num_timed, self.protocol.max_seconds)
-        last = require_finite(forward.run()) if len(times) > 1 else first
+        last = require_valid(forward.run(), structure.num_atoms) if len(times) > 1 else first
         if len(times) < self.protocol.num_timed:
             self._note(f"{structure.name}: {len(times)} of {self.protocol.num_timed} passes")
         return last if isinstance(last, Failure) else times
