@@ -11,7 +11,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from mlipaudit.cli import analyze, benchmark, list_, run, show, verify
+from mlipaudit.cli import analyze, benchmark, list_, run, selftest, show, verify
 from mlipaudit.errors import StoreError, UserError
 
 COMMANDS = {
@@ -20,6 +20,7 @@ COMMANDS = {
     "show": show,
     "analyze": analyze,
     "verify": verify,
+    "selftest": selftest,
     "benchmark": benchmark,
 }
 
