@@ -11,7 +11,7 @@ from mlipaudit.reporting.rows import Row
 
 HEADER = ("model", "benchmark", "score", "95 % interval", "coverage", "failures", "time")
 RIGHT = {2, 3, 4, 6}
-MAX_REASONS = 10
+MAX_REASONS, MAX_NAMES = 10, 3
 
 
 def score_table(rows: Sequence[Row]) -> str:
@@ -32,16 +32,31 @@ def failure_lines(records: Sequence[TaskRecord], where: str) -> list[str]:
     lines = [f"{len(failed)} of {len(records)} tasks had failures:"]
     for record in failed:
         p = record.provenance
-        reasons = list(record.reasons.items())
-        for name, failure in reasons[:MAX_REASONS]:
-            subject = "" if name == p.identity.benchmark else f" {name}"
-            at = f" ({failure.where})" if failure.where else ""
-            lines.append(f"  {p.model} · {p.identity.benchmark}{subject}: {failure}{at}")
+        reasons = _by_reason(record)
+        lines += [f"  {p.model} · {p.identity.benchmark}{who}: {why}" for why, who in reasons[:MAX_REASONS]]
         if len(reasons) > MAX_REASONS:
-            lines.append(
-                f"  … and {len(reasons) - MAX_REASONS} more in {where}/{p.model}/{p.identity.benchmark}/result.json"
-            )
+            more = f"{len(reasons) - MAX_REASONS} more reasons"
+            lines.append(f"  … and {more} in {where}/{p.model}/{p.identity.benchmark}/result.json")
     return [*lines, f"Full records: {where}/<model>/<benchmark>/result.json"]
+
+
+def _by_reason(record: TaskRecord) -> list[tuple[str, str]]:
+    """Each reason once, and whom it befell."""
+    names: dict[str, list[str]] = {}
+    for name, failure in record.reasons.items():
+        at = f" ({failure.where})" if failure.where else ""
+        names.setdefault(f"{failure}{at}", []).append(name)
+    benchmark = record.provenance.identity.benchmark
+    return [(reason, _subject(systems, benchmark)) for reason, systems in names.items()]
+
+
+def _subject(systems: Sequence[str], benchmark: str) -> str:
+    if systems == [benchmark]:
+        return ""
+    if len(systems) == 1:
+        return f" {systems[0]}"
+    shown = ", ".join(systems[:MAX_NAMES]) + (", …" if len(systems) > MAX_NAMES else "")
+    return f", {len(systems)} systems ({shown})"
 
 
 def warning_lines(records: Sequence[TaskRecord]) -> list[str]:

@@ -37,6 +37,8 @@ class WorkerProcess:
         # Open as long as the process lives: closed in `stop`.
         self._last_words = tempfile.TemporaryFile()  # noqa: SIM115
         self._stderr: IO[bytes] | None = None if verbose else tempfile.TemporaryFile()  # noqa: SIM115
+        self._heard = 0
+        """How much of standard error belongs to earlier tasks."""
         self.connection, theirs = Pipe()
         self._process = self._start(place, theirs, store)
         theirs.close()
@@ -63,6 +65,8 @@ class WorkerProcess:
 
     def give(self, task: Task) -> None:
         """Hand over a task; a process that has just died does not get it."""
+        if self._stderr is not None:
+            self._heard = os.fstat(self._stderr.fileno()).st_size
         with suppress(BrokenPipeError, ConnectionResetError):
             self.connection.send(task)
 
@@ -91,7 +95,7 @@ class WorkerProcess:
     def cause_of_death(self) -> Failure:
         """The failure that the end of the process stands for."""
         message = _in_words(self._process.wait())
-        if self._stderr is not None and (last := _last_line(self._stderr)):
+        if self._stderr is not None and (last := _last_line(self._stderr, self._heard)):
             message += f"; its last words: {last}"
         return Failure(kind=FailureKind.CRASHED, message=message, where=innermost_frame(self._spoken()))
 
@@ -130,13 +134,12 @@ def _in_words(code: int) -> str:
     return f"the worker process died: {name}{hint}"
 
 
-def _last_line(stream: IO[bytes]) -> str:
-    lines = [line.strip() for line in _read(stream).splitlines() if line.strip()]
+def _last_line(stream: IO[bytes], start: int) -> str:
+    lines = [line.strip() for line in _read(stream, start).splitlines() if line.strip()]
     return without_folders(lines[-1])[:300] if lines else ""
 
 
-def _read(stream: IO[bytes], most: int = 1 << 16) -> str:
-    """The end of what was written; leaves the place where others write alone."""
+def _read(stream: IO[bytes], start: int = 0, most: int = 1 << 16) -> str:
+    """What was written after `start`, or the end of that; leaves the place where the other process writes alone."""
     size = os.fstat(stream.fileno()).st_size
-    start = max(size - most, 0)
-    return os.pread(stream.fileno(), most, start).decode(errors="replace")
+    return os.pread(stream.fileno(), most, max(size - most, start)).decode(errors="replace")

@@ -324,6 +324,15 @@ def test_a_disk_that_is_full_from_the_start(tiny_disk, capsys):
     assert "No space left on device; choose another --output" in capsys.readouterr().err
 
 
+def test_a_read_only_disk_is_found_before_anything_is_computed(tiny_disk, begun, capsys):
+    subprocess.run(["mount", "-o", "remount,ro", str(tiny_disk)], check=True)
+    assert audit(tiny_disk / "out") == 2
+    assert begun == []
+    assert capsys.readouterr().err == (
+        f"mlipaudit: error: cannot write to {tiny_disk / 'out'}: Read-only file system; choose another --output\n"
+    )
+
+
 def test_stray_files_harm_nothing(tmp_path, begun):
     audit(tmp_path, models=MODELS[:1])
     for folder in (tmp_path, tmp_path / "toy", tmp_path / "toy" / "tautomers"):
