@@ -64,6 +64,8 @@ class BenchmarkResult(Record):
     """Systems the run mode asks for."""
     num_failed: int | None = None
     """How many of them failed, each counting 0 in the score."""
+    num_skipped: int = 0
+    """How many of them the model was not asked, for it does not cover their elements; they count 0 as well."""
     failures: dict[str, Failure] = {}
     """Reason by system id."""
     failure: Failure | None = None
@@ -140,7 +142,7 @@ class Benchmark:
         seed: int = 0,
         progress: Progress | None = None,
         backend: Backend | None = None,
-        dataset: DataSet | None = None,
+        input_data: DataSet | None = None,
     ) -> None:
         """Prepare a benchmark; nothing is computed yet.
 
@@ -153,7 +155,7 @@ class Benchmark:
             seed: of everything random.
             progress: called as work advances.
             backend: what runs `force_field`, with the programs it has compiled; made anew by default.
-            dataset: the input data itself, already verified; found through the two above by default.
+            input_data: the input data itself, already verified; found through the two above by default.
 
         Raises:
             ValueError: `force_field` is none of the above.
@@ -169,7 +171,7 @@ class Benchmark:
         self.seed = seed
         self.progress: Progress = progress or (lambda what, done, total: None)
         self.model_output: ModelOutput | None = None
-        self.dataset: DataSet | None = dataset
+        self.input_data: DataSet | None = input_data
         self._data = data
         self._download_data()
         self._require_elements()
@@ -240,22 +242,22 @@ class Benchmark:
     def _download_data(self) -> None:
         """Find and verify the input data (a name of 0.1.x, which subclasses may override)."""
         name = self.data_folder_name()
-        if self.dataset is not None:
-            self.data_input_dir = self.dataset.path.parent
+        if self.input_data is not None:
+            self.data_input_dir = self.input_data.path.parent
             return
         if (self.data_input_dir / name).is_dir():
-            self.dataset = Local(self.data_input_dir).fetch(name)
+            self.input_data = Local(self.data_input_dir).fetch(name)
             return
         try:
-            self.dataset = parse_edition(self._data, self.run_mode).fetch(name)
+            self.input_data = parse_edition(self._data, self.run_mode).fetch(name)
         except DataUnavailableError:
             if self.uses_hooks():
                 raise
             return  # a subclass of the 0.1.x kind may bring its data in its own way
-        self.data_input_dir = self.dataset.path.parent
+        self.data_input_dir = self.input_data.path.parent
 
     def _require_elements(self) -> None:
-        needed = self.dataset.elements if self.dataset else None
+        needed = self.input_data.elements if self.input_data else None
         missing = missing_elements(self.force_field, self.required_elements if needed is None else needed)
         if self.skip_if_elements_missing and missing:
             raise ChemicalElementsMissingError(

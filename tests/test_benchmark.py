@@ -109,7 +109,7 @@ def test_missing_elements_are_refused_by_name(golden):
 def test_the_manifest_says_which_elements_the_embedded_edition_needs():
     calculator = ToyCalculator()
     calculator.allowed_atomic_numbers = {1, 6, 7, 8, 16}
-    assert TautomersBenchmark(calculator, run_mode="dev").dataset.elements == {"H", "C", "N", "O", "S"}
+    assert TautomersBenchmark(calculator, run_mode="dev").input_data.elements == {"H", "C", "N", "O", "S"}
 
 
 def test_a_force_field_must_be_one():
@@ -121,7 +121,7 @@ def test_data_is_never_substituted_silently(tmp_path):
     with pytest.raises(DataUnavailableError, match="--data embedded"):
         TautomersBenchmark(ToyCalculator(), tmp_path, "fast")
     embedded = TautomersBenchmark(ToyCalculator(), tmp_path, "fast", data="embedded")
-    assert embedded.dataset.edition == "embedded"
+    assert embedded.input_data.edition == "embedded"
 
 
 @pytest.mark.parametrize("offset", [0.0, 1234.5])

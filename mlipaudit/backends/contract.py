@@ -32,6 +32,8 @@ class Prediction:
 
     energy: float
     forces: np.ndarray | None = None
+    rounding: float | None = None
+    """eV: the error that the model's own floating-point precision leaves in the energy, where that is known."""
 
 
 @dataclass

@@ -60,8 +60,9 @@ class GraphCalculator(Calculator):
         self._shape = self._fitting(len(structure.edges), long_range)
         answers = jax.device_get(self._program(self._backend.params, pack([structure], self._shape)))
         energy = answers["node_energy"] if "node_energy" in answers else np.atleast_1d(answers["energy"])[:1]
+        own = float(np.asarray(energy, np.float64).reshape(-1)[: len(self.atoms)].sum())
         self.results = {
-            "energy": float(np.asarray(energy, np.float64).reshape(-1)[: len(self.atoms)].sum()),
+            "energy": own + self._backend.energy_of_atoms(self.atoms.numbers),
             "forces": np.asarray(answers["forces"][: len(self.atoms)], np.float64),
         }
 

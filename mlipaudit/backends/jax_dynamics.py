@@ -131,6 +131,7 @@ class Simulation:
     def __init__(self, backend: ForceFieldBackend, run: SystemRun) -> None:
         self.backend, self.run, self.atoms = backend, run, run.atoms
         self.num_atoms = len(run.atoms)
+        self.energy_of_atoms = backend.energy_of_atoms(run.atoms.numbers)
         self.settings = _settings(run)
         self._growths = {"pairs": 0, "short": 0, "long": 0}
         self._room = {"short": 0, "long": 0}
@@ -184,7 +185,7 @@ class Simulation:
             step=int(state.step),
             positions=state.md.position[:-1],
             velocities=state.md.momentum[:-1] / state.md.mass[:-1],
-            potential_energy=state.energy,
+            potential_energy=float(state.energy) + self.energy_of_atoms,
             kinetic_energy=state.kinetic_energy,
         )
 

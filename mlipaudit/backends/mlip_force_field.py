@@ -69,8 +69,22 @@ class ForceFieldBackend(Backend):
 
     @cached_property
     def skeleton(self) -> ForceField:
-        """The force field without weights, which compiled programs may keep for ever."""
-        return replace(self.force_field, params={})
+        """The force field without weights and fixed energies, which compiled programs may keep for ever."""
+        bare = replace(self.force_field, params={})
+        return bare if self.atomic_energies is None else without_atomic_energies(bare)
+
+    @cached_property
+    def atomic_energies(self) -> np.ndarray | None:
+        """The model's fixed energy of each element (eV, by atomic number), where it only adds them; else None.
+
+        They are a thousand times what energy differences are, and float32 has seven digits: added on the host, in
+        double precision, they cost no digit.
+        """
+        return fixed_atomic_energies(self.force_field)
+
+    def energy_of_atoms(self, numbers: np.ndarray) -> float:
+        """What the compiled programs leave out of the energy of atoms with these atomic numbers, eV."""
+        return 0.0 if self.atomic_energies is None else float(self.atomic_energies[numbers].sum())
 
     def evaluate(self, params: Any, graph: Graph, *, forces: bool) -> Answers:
         """The model itself: a pure function for compilation."""
@@ -103,8 +117,8 @@ class ForceFieldBackend(Backend):
             return jax.block_until_ready(program(self.params, graph))
 
         def run() -> Prediction:
-            answers = jax.device_get(evaluate())
-            return Prediction(_energies(answers, [len(atoms)])[0], answers["forces"])
+            (prediction,) = self._split(jax.device_get(evaluate()), [structure])
+            return prediction
 
         return ForwardPass(run, lambda: _discard(evaluate()), compile_seconds, neighbour_seconds)
 
@@ -170,7 +184,7 @@ class ForceFieldBackend(Backend):
             halves = (structures[:middle], structures[middle:])
             return [p for half in halves for p in self._predict_half(half, shape, patience, forces=forces)]
         patience.reset()
-        return _split(answers, [len(s.atoms) for s in structures])
+        return self._split(answers, structures)
 
     def _predict_half(
         self, structures: Sequence[Structure], shape: Shape, patience: _Patience, *, forces: bool
@@ -181,6 +195,16 @@ class ForceFieldBackend(Backend):
             found = self._predict_batch(members, pack(members, smaller), smaller, patience, forces=forces)
             answers.update(zip(batch, found, strict=True))
         return [answers[i] for i in range(len(structures))]
+
+    def _split(self, answers: Answers, structures: Sequence[Structure]) -> list[Any]:
+        """Predictions by structure."""
+        sizes = [len(s.atoms) for s in structures]
+        forces = answers.get("forces")
+        parts = [None] * len(sizes) if forces is None else np.split(forces[: sum(sizes)], np.cumsum(sizes)[:-1])
+        return [
+            Prediction(own.energy + self.energy_of_atoms(structure.atoms.numbers), part, own.rounding)
+            for own, part, structure in zip(_energies(answers, sizes), parts, structures, strict=True)
+        ]
 
     def _simulate(self, run: SystemRun, engine: str) -> None:
         if engine == "jax_md":
@@ -223,10 +247,7 @@ def evaluate(force_field: ForceField, params: Any, graph: Graph, *, forces: bool
     Per-atom energies are handed out where the total is their plain sum: the host adds them in double precision. A
     force field that overrides how it is called is called that way, and gives what it gives.
     """
-    if (
-        type(force_field).__call__ is not ForceField.__call__
-        or type(force_field).predict is not ForceField.predict
-    ):
+    if not _is_plain(force_field):
         prediction = replace(force_field, params=params)(graph)
         return {"energy": prediction.energy, "forces": prediction.forces}
     force_field = replace(force_field, params=params)
@@ -248,21 +269,50 @@ def _sums_atoms(force_field: ForceField) -> bool:
     return head is None or head is standard_energy_computation_head
 
 
-def _energies(answers: dict[str, np.ndarray], sizes: Sequence[int]) -> list[float]:
+def _energies(answers: Answers, sizes: Sequence[int]) -> list[Prediction]:
+    """Energy of each system, and what the precision of its parts leaves uncertain."""
     if "node_energy" not in answers:
-        return [float(energy) for energy in np.atleast_1d(answers["energy"])[: len(sizes)]]
-    ends = np.cumsum(sizes)
-    per_atom = np.asarray(answers["node_energy"], np.float64).reshape(-1)
-    return [float(per_atom[end - size : end].sum()) for size, end in zip(sizes, ends, strict=True)]
+        totals = np.atleast_1d(answers["energy"])[: len(sizes)]
+        return [Prediction(float(e), rounding=float(np.abs(np.spacing(e)))) for e in totals]
+    per_atom = np.asarray(answers["node_energy"]).reshape(-1)
+    parts = np.split(per_atom[: sum(sizes)], np.cumsum(sizes)[:-1])
+    return [
+        Prediction(float(part.sum(dtype=np.float64)), rounding=float(np.sqrt((np.spacing(part) ** 2.0).sum())))
+        for part in parts
+    ]
 
 
-def _split(answers: dict[str, np.ndarray], sizes: Sequence[int]) -> list[Prediction | Failure]:
-    energies = _energies(answers, sizes)
-    forces = answers.get("forces")
-    if forces is None:
-        return [Prediction(energy) for energy in energies]
-    parts = np.split(forces[: sum(sizes)], np.cumsum(sizes)[:-1])
-    return [Prediction(energy, part) for energy, part in zip(energies, parts, strict=True)]
+def fixed_atomic_energies(force_field: ForceField) -> np.ndarray | None:
+    """Energies (eV, by atomic number) that a force field adds to its network's; None where it is not so simple."""
+    network = getattr(force_field.predictor, "mlip_network", None)
+    energies = getattr(getattr(network, "dataset_info", None), "atomic_energies_map", None)
+    added = getattr(getattr(network, "config", None), "add_atomic_energies", False)
+    learned = any("atomic_energies" in jax.tree_util.keystr(path) for path, _ in _leaves(force_field.params))
+    plain = _is_plain(force_field) and _sums_atoms(force_field)
+    if not (plain and added and isinstance(energies, dict)) or learned:
+        return None
+    table = np.full(1 + max(map(int, energies)), np.nan)
+    table[[int(number) for number in energies]] = list(energies.values())
+    return table
+
+
+def without_atomic_energies(force_field: ForceField) -> ForceField:
+    """The same force field, which adds no fixed energies."""
+    network = force_field.predictor.mlip_network
+    config = network.config.model_copy(update={"add_atomic_energies": False})
+    return replace(
+        force_field, predictor=replace(force_field.predictor, mlip_network=replace(network, config=config))
+    )
+
+
+def _leaves(params: Any) -> list[tuple[Any, Any]]:
+    return jax.tree_util.tree_flatten_with_path(params)[0]
+
+
+def _is_plain(force_field: ForceField) -> bool:
+    """Whether it is called as the library calls it."""
+    cls = type(force_field)
+    return cls.__call__ is ForceField.__call__ and cls.predict is ForceField.predict
 
 
 def _discard(answers: Answers) -> None:

@@ -9,22 +9,29 @@ it holds. The published threshold, 0.05, is applied to kcal/mol, where a model
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 from pydantic import BaseModel, TypeAdapter
 
-from mlipaudit.backends.contract import set_charge_and_spin
-from mlipaudit.benchmark import DEFAULT_CHARGE, DEFAULT_SPIN, BenchmarkResult, ModelOutput, SystemResult
+from mlipaudit.benchmark import DEFAULT_CHARGE, SystemResult
 from mlipaudit.data import read_json
 from mlipaudit.failures import Failure
-from mlipaudit.families.relative_energies import NOT_FINITE, Labelled, RelativeEnergies, unanswered
+from mlipaudit.families.relative_energies import (
+    EnergiesModelOutput,
+    EnergyErrorsResult,
+    Labelled,
+    RelativeEnergies,
+    labelled,
+    mean_of,
+    rms_of,
+    summary,
+    why_unusable,
+)
 from mlipaudit.metric import Metric, SoftThreshold
 from mlipaudit.protocol import SinglePoints
-from mlipaudit.scoring import compute_benchmark_score, score_systems
+from mlipaudit.scoring import compute_benchmark_score
 from mlipaudit.units import KCAL_MOL_PER_EV
 
 DATASET = "tautobase_2792.json"
@@ -60,7 +67,7 @@ class TautomersMoleculeResult(SystemResult):
     ref_energy_diff: float | None = None
 
 
-class TautomersResult(BenchmarkResult):
+class TautomersResult(EnergyErrorsResult):
     """Errors over all pairs that could be predicted."""
 
     molecules: list[TautomersMoleculeResult]
@@ -72,7 +79,7 @@ class TautomersResult(BenchmarkResult):
     """The score if the published threshold of 0.05 were meant in eV."""
 
 
-class TautomersModelOutput(ModelOutput):
+class TautomersModelOutput(EnergiesModelOutput):
     """Energies of both tautomers of each pair."""
 
     structure_ids: list[str]
@@ -98,13 +105,15 @@ class TautomersBenchmark(RelativeEnergies):
     @classmethod
     def structures(cls, reference: Pairs) -> dict[str, list[Labelled]]:
         """Both tautomers of each pair."""
-        from ase import Atoms
-
-        def labelled(pair: TautomerPair, which: int) -> Labelled:
-            atoms = Atoms(pair.atom_symbols[which], positions=pair.coordinates[which])
-            return Labelled(set_charge_and_spin(atoms, pair.charge, DEFAULT_SPIN), pair.energies[which])
-
-        return {name: [labelled(pair, 0), labelled(pair, 1)] for name, pair in reference.items()}
+        return {
+            name: [
+                labelled(symbols, positions, pair.charge, energy)
+                for symbols, positions, energy in zip(
+                    pair.atom_symbols, pair.coordinates, pair.energies, strict=True
+                )
+            ]
+            for name, pair in reference.items()
+        }
 
     @classmethod
     def collect(
@@ -118,26 +127,20 @@ class TautomersBenchmark(RelativeEnergies):
     def judge(cls, output: TautomersModelOutput, reference: Pairs, protocol: SinglePoints) -> TautomersResult:
         """Deviation of every pair, mean errors, and the score."""
         answers = zip(output.structure_ids, output.predictions, strict=True)
-        molecules = [cls._judge_pair(name, pair, reference, output.failures) for name, pair in answers]
-        errors = np.array([m.abs_deviation for m in molecules if m.abs_deviation is not None])
-        in_ev = [[m.abs_deviation for m in molecules]]
+        molecules = {name: cls._judge_pair(name, pair, reference, output.failures) for name, pair in answers}
+        deviations = [m.abs_deviation for m in molecules.values()]
+        in_ev = THRESHOLD * KCAL_MOL_PER_EV
         return TautomersResult(
-            molecules=molecules,
-            mae=float(errors.mean()) if errors.size else None,
-            rmse=math.sqrt(float(np.square(errors).mean())) if errors.size else None,
-            score_threshold_in_ev=compute_benchmark_score(in_ev, [THRESHOLD * KCAL_MOL_PER_EV])
-            if molecules
-            else None,
-            failures={m.structure_id: m.failure for m in molecules if m.failure},
-            **TautomersResult.fields_of(score_systems(molecules)),
+            molecules=list(molecules.values()),
+            score_threshold_in_ev=compute_benchmark_score([deviations], [in_ev]) if molecules else None,
+            **summary(output, molecules, {"mae": mean_of(deviations), "rmse": rms_of(deviations)}),
         )
 
     @classmethod
     def _judge_pair(
         cls, name: str, pair: tuple[float, float] | None, reference: Pairs, failures: Mapping[str, Failure]
     ) -> TautomersMoleculeResult:
-        if pair is None or not all(map(math.isfinite, pair)):
-            failure = NOT_FINITE if pair else unanswered(name, failures)
+        if (failure := why_unusable(name, pair, 2, failures)) or pair is None:
             return TautomersMoleculeResult(structure_id=name, failed=True, failure=failure)
         expected = reference[name].energies[1] - reference[name].energies[0]
         predicted = pair[1] - pair[0]

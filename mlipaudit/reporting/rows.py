@@ -97,7 +97,7 @@ def _row(record: TaskRecord) -> Row:
         benchmark=p.identity.benchmark,
         score=result.score,
         interval=result.score_interval,
-        covered=asked - (result.num_failed or 0),
+        covered=asked - (result.num_failed or 0) - result.num_skipped,
         asked=asked,
         failures=_by_frequency(failure.kind for failure in record.reasons.values()),
         seconds=p.wall_seconds,

@@ -100,7 +100,7 @@ class Worker:
             seed=task.seed,
             progress=progress,
             backend=backend,
-            dataset=task.dataset,
+            input_data=task.dataset,
         )
 
     def _load(self, model: ModelSpec) -> tuple[Any, Backend]:
