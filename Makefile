@@ -21,6 +21,7 @@ check:            ## lint and types
 
 bench:            ## speed ratios, measured in one run
 	GLIBC_TUNABLES=glibc.malloc.hugetlb=1 $(VENV)/python bench/simulate_and_predict.py
+	$(VENV)/python bench/workers.py
 
 docs:             ## regenerate the pages that are made from declarations
 	$(VENV)/python docs/generate.py

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes one page per registered benchmark, docs/benchmarks/<name>.md, from the benchmark's declarations.
+"""Writes the pages that follow from declarations: docs/benchmarks/<name>.md, one per benchmark, and docs/faults.md.
 
     python docs/generate.py           write the pages
     python docs/generate.py --check   exit 1 when a page on disk is not what would be written
 
-Nothing here names a benchmark: what a page says is on the class, on its result models and in its data's manifest.
+Nothing here names a benchmark: what a page says is on the class, on its result models and in its data's manifest; the
+page of faults is the table that `mlipaudit selftest` goes through.
 """
 
 from __future__ import annotations
@@ -27,9 +28,36 @@ from mlipaudit.benchmark import Benchmark
 from mlipaudit.data import MANIFEST, embedded_root, read_manifest
 from mlipaudit.metric import Hill, Metric, ScoreRule, metrics_of
 from mlipaudit.run_mode import RunMode
+from mlipaudit.selftest.faults import FAULTS, Fault
 
-PAGES = Path(__file__).parent / "benchmarks"
+DOCS = Path(__file__).parent
+BENCHMARKS, FAULT_PAGE = "benchmarks", "faults.md"
 MARK = "<!-- Written by docs/generate.py from the declarations in the code. Do not edit. -->"
+ABOUT_FAULTS = """\
+What becomes of a broken model. The table is in `mlipaudit.selftest.faults`: this page is made from it, a test goes
+through it, and `mlipaudit selftest` tries it on the installed package.
+
+    mlipaudit selftest                      # all of them, a few minutes
+    mlipaudit selftest hangs vanishes       # only these, by the name of the fault
+
+It prints a line per fault with what was promised and what was found, and exits 1 when a promise was broken:
+
+    fault                 benchmark        promised                      found
+    hangs                 tautomers        timeout, score 0              timeout: not done after 8 s
+    vanishes              tautomers        crashed, score 0              crashed: the worker process ended by itself, with exit code 0
+    all 2 faults end by name, score what they should, and cost the good model nothing
+
+Each fault is a `mlipaudit run` of its own, with one worker and two models: the broken one first, a good one after it.
+They get three pairs of tautomers, or a cube of 125 hydrogen atoms. The good model knows the reference energies and
+scores 1 on the tautomers; so would most of the broken ones, were it not for their fault. What is checked:
+
+* The broken model ends with the failure of the table and no other, and has the score of the table.
+* The last lines of the run name the model and the failure, and no traceback is printed.
+* The exit code is 1, or 0 where nothing fails. Both results can be read.
+* The good model's result is the one that it has in a run without company: metrics, score, failures and provenance, all
+  but times, memory, command and time limit. In a benchmark that measures times, what failed is compared.
+
+A score of 0.667 is two pairs of three: what fails in one system costs that system."""  # noqa: E501 (a line of output, as it is printed)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -39,29 +67,36 @@ def main(arguments: Sequence[str]) -> int:
             f"docs/generate.py: unknown argument {', '.join(sorted(unknown))}; allowed: --check", file=sys.stderr
         )
         return 2
-    pages = {f"{name}.md": page_of(load(name)) for name in registry.names(registry.BENCHMARKS) if is_ours(name)}
+    ours = [name for name in registry.names(registry.BENCHMARKS) if is_ours(name)]
+    pages = {f"{BENCHMARKS}/{name}.md": page_of(load(name)) for name in ours}
+    pages[FAULT_PAGE] = page_of_faults(FAULTS)
     return check(pages) if "--check" in arguments else write(pages)
 
 
 def write(pages: dict[str, str]) -> int:
     """Write every page, and remove those of benchmarks that are gone."""
-    PAGES.mkdir(parents=True, exist_ok=True)
-    for file in PAGES.glob("*.md"):
-        if file.name not in pages:
-            file.unlink()
-    for file_name, text in pages.items():
-        (PAGES / file_name).write_text(text, encoding="utf-8")
-    print(f"wrote {len(pages)} pages to {PAGES}")
+    (DOCS / BENCHMARKS).mkdir(parents=True, exist_ok=True)
+    for name in {*on_disk()} - {*pages}:
+        (DOCS / name).unlink()
+    for name, text in pages.items():
+        (DOCS / name).write_text(text, encoding="utf-8")
+    print(f"wrote {len(pages)} pages to {DOCS}")
     return 0
 
 
 def check(pages: dict[str, str]) -> int:
     """1 when a page is missing, different or of no benchmark; names the pages and the command."""
-    found = {file.name: file.read_text(encoding="utf-8") for file in PAGES.glob("*.md")}
+    found = on_disk()
     stale = sorted(name for name in {*pages, *found} if pages.get(name) != found.get(name))
     if stale:
-        print(f"stale: {', '.join(f'docs/benchmarks/{name}' for name in stale)}; run python docs/generate.py")
+        print(f"stale: {', '.join(f'docs/{name}' for name in stale)}; run python docs/generate.py")
     return 1 if stale else 0
+
+
+def on_disk() -> dict[str, str]:
+    """The generated pages that are there: path below docs/ -> text."""
+    files = [*(DOCS / BENCHMARKS).glob("*.md"), *DOCS.glob(FAULT_PAGE)]
+    return {file.relative_to(DOCS).as_posix(): file.read_text(encoding="utf-8") for file in files}
 
 
 def is_ours(name: str) -> bool:
@@ -92,6 +127,23 @@ def page_of(cls: type[Benchmark]) -> str:
         protocol_table(cls),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def page_of_faults(faults: Sequence[Fault]) -> str:
+    """The fault table, and how it is proven."""
+    header = ("fault", "what the model does", "benchmark", "failure", "score")
+    rows = [(f"`{f.name}`", f.what, f"`{f.benchmark}`", failure_cell(f), score_cell(f.score)) for f in faults]
+    return "\n\n".join(["# Faults", MARK, ABOUT_FAULTS, table(header, rows)]) + "\n"
+
+
+def failure_cell(fault: Fault) -> str:
+    """How the fault is named in the result."""
+    return f"`{fault.kind}`" if fault.kind else "none"
+
+
+def score_cell(score: float | None) -> str:
+    """What the broken model scores."""
+    return "by its times" if score is None else f"{score:.3g}"
 
 
 def first_line(thing: Any) -> str:

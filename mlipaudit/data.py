@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Input data: an edition gives verified local files. The only code that will ever download.
+"""Input data: an edition gives verified local files. Only the `hub` edition downloads, with `mlipaudit.hub`.
 
 A data set is a folder named after the benchmark's data name. Its `manifest.toml` lists every file with its sha256,
 and says where the numbers come from; a `local` folder may go without one, then all its visible files are taken.
@@ -8,8 +8,9 @@ and says where the numbers come from; a `local` folder may go without one, then 
 from __future__ import annotations
 
 import hashlib
+import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -22,6 +23,7 @@ from mlipaudit.errors import DataCorruptError, DataUnavailableError, UsageError
 from mlipaudit.run_mode import RunMode
 
 MANIFEST = "manifest.toml"
+_REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}")
 T = TypeVar("T")
 
 
@@ -56,13 +58,17 @@ class DataSet:
     path: Path
     manifest: Manifest | None
     origin: dict[str, str] = field(default_factory=dict, hash=False, compare=False)
-    """Of the hub edition: `revision`, `commit`, `archive_sha256`."""
+    """Of the hub edition: `revision` as it was asked for, the `commit` it stands for, `archive_sha256`."""
+    verified: dict[str, str] | None = field(default=None, hash=False, compare=False, repr=False)
+    """Hashes that the files were compared with already."""
 
     @cached_property
     def hashes(self) -> dict[str, str]:
         """Path relative to the folder -> sha256, of every file that belongs to the set."""
         if self.manifest is not None:
             return self.manifest.files
+        if self.verified is not None:
+            return self.verified
         return {str(file.relative_to(self.path)): sha256_of(file) for file in visible_files(self.path)}
 
     @cached_property
@@ -125,32 +131,50 @@ class Local:
 
 @dataclass(frozen=True)
 class Hub:
-    """The public dataset InstaDeepAI/MLIPAudit-data. This version cannot download it, and says so."""
+    """The public dataset InstaDeepAI/MLIPAudit-data at a branch, tag or commit; a branch stays at one commit.
+
+    Raises:
+        UsageError: no revision can be called so.
+    """
 
     revision: str | None = None
-    progress: object = None
+    """`main` where it is not given."""
+    progress: Callable[[str, int, int], None] | None = field(default=None, compare=False, repr=False)
+    """Called during a download with the data name, and bytes done and in total; a total of 0 is not known."""
     kind = EditionKind.HUB
 
+    def __post_init__(self) -> None:
+        if self.revision is not None and (not _REVISION.fullmatch(self.revision) or ".." in self.revision):
+            raise UsageError(
+                f"--data hub@{self.revision}: that is no revision (allowed: hub, or hub@ and a branch, tag or commit "
+                "of the public dataset, such as hub@main)"
+            )
+
     def fetch(self, name: str) -> DataSet:
-        """See `Edition.fetch`."""
-        raise DataUnavailableError(
-            f"no data for {name!r}: this version does not download the public dataset; pass --data embedded "
-            "(the data that ships with mlipaudit) or --data PATH (a folder of <data name>/ folders)"
-        )
+        """See `Edition.fetch`. Downloads at the first time only, and makes no request afterwards."""
+        from mlipaudit import hub
+
+        there = hub.fetch(name, revision=self.revision, progress=self.progress)
+        manifest = read_manifest(there.path) if (there.path / MANIFEST).is_file() else None
+        return DataSet(name, self.kind, there.path, manifest, origin=there.origin, verified=there.files)
 
 
 def parse_edition(text: str | None, run_mode: RunMode) -> Edition:
     """The edition that `--data TEXT` names; without it `dev` takes the embedded one, other modes the hub.
 
     Raises:
-        UsageError: no such folder.
+        UsageError: no such folder, or no such name for a revision.
     """
     if text == EditionKind.EMBEDDED or (text is None and run_mode is RunMode.DEV):
         return Embedded()
     if text is None or text == EditionKind.HUB:
         return Hub()
+    if text.startswith(f"{EditionKind.HUB}@"):
+        return Hub(text.removeprefix(f"{EditionKind.HUB}@"))
     if not Path(text).is_dir():
-        raise UsageError(f"--data {text}: no such folder (allowed: embedded, or a folder of <data name>/ folders)")
+        raise UsageError(
+            f"--data {text}: no such folder (allowed: embedded, hub, hub@REVISION, or a folder of <data name>/ folders)"
+        )
     return Local(Path(text))
 
 

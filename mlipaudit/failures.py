@@ -53,8 +53,12 @@ class Failure(BaseModel):
 
     @classmethod
     def from_exception(cls, error: BaseException) -> Failure:
-        """The failure that an exception stands for; keeps its message and innermost frame."""
-        return cls(kind=_kind_of(error), message=_message_of(error), where=_innermost_frame(error))
+        """The failure that an exception stands for; keeps its message and innermost frame.
+
+        What was written for people says where by itself.
+        """
+        where = None if isinstance(error, errors.UserError) else _innermost_frame(error)
+        return cls(kind=_kind_of(error), message=_message_of(error), where=where)
 
 
 def _kind_of(error: BaseException) -> FailureKind:

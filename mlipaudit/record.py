@@ -34,11 +34,14 @@ class Identity(Record):
     def differences(self, wanted: Identity) -> list[str]:
         """What tells this identity from a wanted one, in words; empty when results may stand for each other.
 
-        A precision that one of them does not know yet makes no difference: it follows from the weights.
+        A precision that one of them does not know yet makes no difference: it follows from the weights. Nor does data
+        that cannot be had at the moment: what was measured with it remains measured.
         """
         parts = [name for name in _WORDS if getattr(self, name) != getattr(wanted, name)]
         if UNKNOWN in (self.precision, wanted.precision):
             parts = [name for name in parts if name != "precision"]
+        if wanted.data_sha256 is None:
+            parts = [name for name in parts if name != "data_sha256"]
         return [_in_words(name, getattr(self, name), getattr(wanted, name)) for name in parts]
 
 

@@ -56,8 +56,10 @@ def differences(stored: BenchmarkResult, again: BenchmarkResult) -> Iterator[str
 def _require_same_benchmark(record: TaskRecord, benchmark: type[Benchmark]) -> None:
     identity = record.provenance.identity
     if identity.benchmark_version != benchmark.version:
-        versions = f"{identity.benchmark_version}, installed is {benchmark.version}"
-        raise UsageError(f"made with version {versions} of the benchmark: run it again")
+        raise UsageError(
+            f"made with version {identity.benchmark_version} of the benchmark, installed is {benchmark.version}: "
+            "run it again"
+        )
     if identity.protocol != protocol_as_dict(benchmark.protocols.get(RunMode(identity.run_mode))):
         raise UsageError("made under another protocol than the installed one: run it again")
 

@@ -4,6 +4,7 @@
     <output>/run.json                                        models, names and settings of the last run
     <output>/<model>/<benchmark>/result.json                 fields of the result, `provenance`, `checksum`
     <output>/<model>/<benchmark>/model_output.<hash>.json    the model's raw answers, to be judged again
+    <output>/<model>/<benchmark>/earlier/<task id>/          the same of another identity, replaced by a later run
     <output>/<model>/score.json                              score by benchmark, and `overall_score`
 
 Every file is written to a temporary neighbour and moved into place, so that a reader never sees half of one. A
@@ -19,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from pydantic import ValidationError
 
@@ -33,7 +34,7 @@ OVERALL_SCORE = "overall_score"
 PROVENANCE, CHECKSUM = "provenance", "checksum"
 TEMPORARY = ".writing-"
 """Beginning of the names of files that are not finished."""
-SET_ASIDE = "unreadable"
+SET_ASIDE, EARLIER = "unreadable", "earlier"
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class ResultStore:
             StoreError: nothing can be written there, or another run is at work.
         """
         self.prepare()
-        with (self.root / LOCK).open("a", encoding="utf-8") as lock:
+        with self._open_lock() as lock:
             if not _try_lock(lock.fileno()):
                 raise StoreError(f"another run is writing to {self.root}; wait for it or choose another --output")
             self._clear_unfinished()
@@ -105,6 +106,7 @@ class ResultStore:
         """
         provenance = record.provenance
         folder = self.folder(provenance.model, provenance.identity.benchmark)
+        self._put_away(folder, other_than=provenance)
         # Through JSON text: only there NaN and infinity become what strict JSON can hold.
         content = json.loads(record.result.model_dump_json())
         content[PROVENANCE] = json.loads(provenance.model_dump_json())
@@ -123,7 +125,7 @@ class ResultStore:
         own = self._output_path(folder, p.output_sha256) if p.output_sha256 else None
         for path in folder.glob("model_output.*.json"):
             if path != own:
-                path.unlink(missing_ok=True)
+                _remove(path)
         self._write_scores(p)
 
     def write_output(self, model: str, benchmark: str, text: str) -> str:
@@ -170,6 +172,10 @@ class ResultStore:
         if scores != self.read_scores(latest.model):
             write_json(path, scores)
 
+    def models_with_scores(self) -> set[str]:
+        """Models that have a score file."""
+        return {path.parent.name for path in self.root.glob(f"*/{SCORE}")}
+
     def read_scores(self, model: str) -> dict[str, float | None] | None:
         """A model's score file; None when it cannot be read."""
         try:
@@ -192,6 +198,47 @@ class ResultStore:
         """The stored task of a model; None when there is none."""
         path = self.folder(model, benchmark) / RESULT
         return read_record(path) if path.exists() else None
+
+    def earlier(self, model: str, benchmark: str) -> Iterator[TaskRecord]:
+        """Results of other identities that later runs replaced."""
+        for path in sorted((self.folder(model, benchmark) / EARLIER).glob(f"*/{RESULT}")):
+            record = read_record(path, folder=path.parent.parent.parent)
+            if isinstance(record, TaskRecord):
+                yield record
+
+    def bring_back(self, earlier: TaskRecord) -> TaskRecord:
+        """Put an earlier result in the place of the present one, which becomes an earlier one.
+
+        Raises:
+            StoreError: the file system refuses.
+        """
+        p = earlier.provenance
+        folder = self.folder(p.model, p.identity.benchmark)
+        try:
+            self._put_away(folder, other_than=p)
+            source = folder / EARLIER / p.task_id
+            for path in sorted(source.iterdir(), key=lambda path: path.name == RESULT):
+                path.replace(folder / path.name)
+            source.rmdir()
+        except OSError as error:
+            raise StoreError(f"cannot move {source}: {error.strerror}") from error
+        return earlier
+
+    def _put_away(self, folder: Path, *, other_than: Provenance) -> None:
+        """Move a result of another identity and its output out of the way of a new one."""
+        stored = read_record(folder / RESULT)
+        if not isinstance(stored, TaskRecord) or not stored.provenance.identity.differences(other_than.identity):
+            return
+        target = folder / EARLIER / stored.provenance.task_id
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            # First a copy, which `tidy` makes the only one: whenever this is cut short, result and output are together.
+            own = self._output_path(folder, stored.provenance.output_sha256 or "")
+            if own.exists():
+                write_text(target / own.name, own.read_text(encoding="utf-8"))
+            (folder / RESULT).replace(target / RESULT)
+        except OSError as error:
+            raise StoreError(f"cannot move {folder / RESULT}: {error.strerror}") from error
 
     def set_aside(self, unreadable: Unreadable) -> None:
         """Move a result that cannot be used out of the way; it is kept for whoever changed it.
@@ -216,17 +263,27 @@ class ResultStore:
             if not any(part.startswith(".") for part in path.relative_to(self.root).parts):
                 yield read_record(path)
 
+    def _open_lock(self) -> TextIO:
+        try:
+            return (self.root / LOCK).open("a", encoding="utf-8")
+        except OSError as error:
+            raise StoreError(f"cannot open {self.root / LOCK}: {error.strerror}") from error
+
     def _output_path(self, folder: Path, sha256: str) -> Path:
         return folder / f"model_output.{sha256[:12]}.json"
 
     def _clear_unfinished(self) -> None:
         for pattern in (f"{TEMPORARY}*", f"*/{TEMPORARY}*", f"*/*/{TEMPORARY}*"):
             for leftover in self.root.glob(pattern):
-                leftover.unlink(missing_ok=True)
+                _remove(leftover)
 
 
-def read_record(path: Path) -> TaskRecord | Unreadable:
-    """A stored result in its benchmark's own class where that is installed, else in the base class."""
+def read_record(path: Path, *, folder: Path | None = None) -> TaskRecord | Unreadable:
+    """A stored result in its benchmark's own class where that is installed, else in the base class.
+
+    It must be that of the model and benchmark that `folder`, by default its own, is named after.
+    """
+    folder = folder or path.parent
     try:
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
         record = parse_record(unsealed(content))
@@ -239,7 +296,7 @@ def read_record(path: Path) -> TaskRecord | Unreadable:
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         return Unreadable(path, str(error).splitlines()[0] if isinstance(error, ValueError) else "not a result")
     p = record.provenance
-    if (p.model, p.identity.benchmark) != (path.parent.parent.name, path.parent.name):
+    if (p.model, p.identity.benchmark) != (folder.parent.name, folder.name):
         return Unreadable(path, f"is the result of {p.model} · {p.identity.benchmark}, which belongs elsewhere")
     return record
 
@@ -326,6 +383,12 @@ def write_text(path: Path, text: str) -> None:
         with suppress(OSError):
             temporary.unlink()
         raise StoreError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _remove(path: Path) -> None:
+    """Delete a file; what is none, or cannot be deleted, is not ours and harms nothing."""
+    with suppress(OSError):
+        path.unlink()
 
 
 def _try_lock(descriptor: int) -> bool:

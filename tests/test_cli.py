@@ -324,6 +324,8 @@ def test_everything_excluded(tmp_path):
 def test_output_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
     refused(audit(tmp_path / "file" / "out", "toy"), "choose another --output")
+    old = mlipaudit("benchmark", "-m", "toy", "-o", tmp_path / "file" / "out", "-rm", "dev", *HERE)
+    refused(old, "choose another --output")
 
 
 @pytest.mark.parametrize("arguments", [["run"], ["run", "-m", "toy", "-rm", "slow"], [], ["nonsense"]])

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from mlipaudit import data
-from mlipaudit.data import EditionKind, Embedded, Hub, Local, parse_edition, visible_files
+from mlipaudit.data import DataSet, EditionKind, Embedded, Hub, Local, parse_edition, visible_files
 from mlipaudit.errors import DataCorruptError, DataUnavailableError, UsageError
 from mlipaudit.run_mode import RunMode
 
@@ -159,11 +159,30 @@ def test_embedded_when_asked_for(run_mode):
 
 
 @pytest.mark.parametrize("run_mode", [RunMode.FAST, RunMode.STANDARD])
-def test_other_modes_take_the_hub_which_names_the_way_out(run_mode):
-    edition = parse_edition(None, run_mode)
-    assert isinstance(edition, Hub)
-    with pytest.raises(DataUnavailableError, match=r"'tautomers'.*--data embedded"):
-        edition.fetch("tautomers")
+def test_other_modes_take_the_hub(run_mode):
+    assert parse_edition(None, run_mode) == Hub()
+
+
+@pytest.mark.parametrize("run_mode", RunMode)
+def test_hub_when_asked_for(run_mode):
+    assert parse_edition("hub", run_mode) == Hub(None)
+
+
+@pytest.mark.parametrize("revision", ["main", "v1.0", "refs/pr/3", "0123456789" * 4])
+def test_hub_at_a_revision(revision):
+    edition = parse_edition(f"hub@{revision}", RunMode.DEV)
+    assert (edition.kind, edition.revision) == (EditionKind.HUB, revision)
+
+
+@pytest.mark.parametrize("revision", ["", " ", "..", "../x", "a..b", "/main", "-x", "a b", "ä", "a" * 201])
+def test_what_cannot_be_a_revision_is_a_usage_error(revision):
+    with pytest.raises(UsageError, match=r"--data hub@.*that is no revision \(allowed: hub, or hub@ and a branch"):
+        parse_edition(f"hub@{revision}", RunMode.FAST)
+
+
+def test_verified_hashes_are_not_computed_again(tmp_path):
+    dataset = DataSet("water", EditionKind.HUB, tmp_path / "nowhere", None, verified={"a.xyz": "0" * 64})
+    assert dataset.hashes == {"a.xyz": "0" * 64}
 
 
 def test_folder_is_a_local_edition(local):

@@ -85,6 +85,10 @@ def test_checker_sees_a_single_module():
         command("benchmark", "--help"),
         command("list", "--help"),
         command("show", "--help"),
+        command("data", "--help"),
+        command("analyze", "--help"),
+        command("verify", "--help"),
+        command("selftest", "--help"),
     ],
 )
 def test_help_imports_little(statements):

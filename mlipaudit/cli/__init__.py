@@ -11,13 +11,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from mlipaudit.cli import analyze, benchmark, list_, run, selftest, show, verify
+from mlipaudit.cli import analyze, benchmark, data, list_, run, selftest, show, verify
 from mlipaudit.errors import StoreError, UserError
 
 COMMANDS = {
     "run": run,
     "list": list_,
     "show": show,
+    "data": data,
     "analyze": analyze,
     "verify": verify,
     "selftest": selftest,
@@ -40,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return args.main(args)
     except UserError as error:
         print(f"mlipaudit: error: {error}", file=sys.stderr)
-        return 1 if isinstance(error, StoreError) and args.main is not run.main else 2
+        return 1 if isinstance(error, StoreError) and args.main not in (run.main, benchmark.main) else 2
     except KeyboardInterrupt as error:
         how, code = ("terminated", 143) if "SIGTERM" in error.args else ("interrupted", 130)
         kept = "; finished results are kept, and the same command goes on" if hasattr(args, "fresh") else ""

@@ -92,8 +92,8 @@ class Display:
                 self.num_tasks = len(plan.tasks)
             case DataProgress(name, done, total):
                 self._show_download(name, done, total)
-            case TaskKept(index, task, record):
-                self._line(f"{self._label(index, task)}: kept from an earlier run, {_outcome(record)}")
+            case TaskKept(index, task, record, note):
+                self._line(f"{self._label(index, task)}: kept from an earlier run, {_outcome(record)}{note}")
             case TaskRepeated(index, task, why):
                 self._line(f"{self._label(index, task)}: run again: {why}")
             case TaskStarted(index, task):

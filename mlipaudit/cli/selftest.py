@@ -42,5 +42,7 @@ def main(args: argparse.Namespace) -> int:
     if broken:
         print(f"mlipaudit: {broken} of {len(chosen)} faults broke a promise", file=sys.stderr)
         return 1
-    print(f"all {len(chosen)} faults end by name, score what they should, and cost the good model nothing")
+    print(
+        f"{len(chosen)} of {len(chosen)} faults end by name, score what they should, and cost the good model nothing"
+    )
     return 0

@@ -46,7 +46,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _check(record: TaskRecord | Unreadable, store: ResultStore, data: Path | None) -> Iterator[Finding]:
-    from mlipaudit.errors import UserError
+    from mlipaudit.errors import StoreError, UserError
     from mlipaudit.rejudge import differences, judge_again
     from mlipaudit.reporting.tables import score_text
     from mlipaudit.store import Unreadable
@@ -58,7 +58,8 @@ def _check(record: TaskRecord | Unreadable, store: ResultStore, data: Path | Non
     try:
         result = judge_again(record, store, data=data)
     except UserError as error:
-        yield False, f"{label}: cannot be checked: {error}"
+        hint = "; run it again with --fresh" if isinstance(error, StoreError) else ""
+        yield False, f"{label}: cannot be checked: {error}{hint}"
         return
     if result is None:
         yield True, f"{label}: untouched; there is no model output to judge again"
@@ -70,7 +71,7 @@ def _check(record: TaskRecord | Unreadable, store: ResultStore, data: Path | Non
 
 def _check_scores(records: Sequence[TaskRecord], store: ResultStore) -> Iterator[Finding]:
     """Each score file against the results it may be the mean of."""
-    for model in dict.fromkeys(record.provenance.model for record in records):
+    for model in store.models_with_scores() | {record.provenance.model for record in records}:
         found = store.read_scores(model)
         possible = [store.scores(r.provenance) for r in records if r.provenance.model == model]
         if found not in possible:

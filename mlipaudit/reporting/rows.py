@@ -120,7 +120,7 @@ def _overall(rows: Sequence[Row]) -> Row:
     return Row(
         model=rows[0].model,
         benchmark=None,
-        score=compute_model_score(scores),
+        score=compute_model_score(scores) if scores else None,
         interval=combine_intervals(intervals, [row.score or 0.0 for row in scored]),
         covered=sum(not row.failed for row in rows),
         asked=len(rows),

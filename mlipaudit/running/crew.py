@@ -163,7 +163,8 @@ class Crew:
             case "progress":
                 self._emit(TaskProgress(seat.job.index, *content))
             case "store_error":
-                raise StoreError(content)
+                # The worker knows the folder by its absolute path, the user by what was typed.
+                raise StoreError(content.replace(str(self._store.root.absolute()), str(self._store.root)))
             case "finished":
                 record = parse_record(content)
                 job, seat.job = seat.job, None

@@ -30,11 +30,12 @@ class DataProgress:
 
 @dataclass(frozen=True)
 class TaskKept:
-    """Task number `index`, counted from 1, was done by an earlier run."""
+    """Task number `index`, counted from 1, was done by an earlier run; `note` says what is different today."""
 
     index: int
     task: Task
     record: TaskRecord
+    note: str = ""
 
 
 @dataclass(frozen=True)

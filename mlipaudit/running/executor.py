@@ -22,7 +22,7 @@ from mlipaudit.running.events import (
     TaskRepeated,
     TaskStarted,
 )
-from mlipaudit.running.plan import Plan
+from mlipaudit.running.plan import Plan, Task
 from mlipaudit.running.provenance import Surroundings, failed_record
 from mlipaudit.running.resume import reason_to_repeat
 from mlipaudit.store import ResultStore, Unreadable
@@ -74,18 +74,31 @@ def _kept(
 ) -> Iterator[tuple[int, TaskRecord]]:
     """Stored results that count, by number; says of the others why they do not."""
     for job in jobs:
-        stored = store.find(job.task.model.name, job.task.benchmark)
+        stored = _best_stored(job.task, store, settings)
         if stored is None:
             continue
         why = "--fresh" if settings.fresh else reason_to_repeat(stored, job.task, limit=settings.limit)
         if why is None and isinstance(stored, TaskRecord):
             store.tidy(stored)
-            emit(TaskKept(job.index, job.task, stored))
+            note = f"; today: {job.task.data}" if isinstance(job.task.data, Failure) else ""
+            emit(TaskKept(job.index, job.task, stored, note))
             yield job.index, stored
         elif why is not None:
             emit(TaskRepeated(job.index, job.task, why))
             if isinstance(stored, Unreadable):
                 store.set_aside(stored)
+
+
+def _best_stored(task: Task, store: ResultStore, settings: Settings) -> TaskRecord | Unreadable | None:
+    """The result in the store, in whose place an earlier one comes if that is what the task asks for."""
+    name, benchmark = task.model.name, task.benchmark
+    stored = store.find(name, benchmark)
+    if settings.fresh or (stored and reason_to_repeat(stored, task, limit=settings.limit) is None):
+        return stored
+    for earlier in store.earlier(name, benchmark):
+        if reason_to_repeat(earlier, task, limit=settings.limit) is None:
+            return store.bring_back(earlier)
+    return stored
 
 
 def _carry_out(

@@ -168,3 +168,88 @@ def test_rounding_up_wastes_at_most_a_quarter_on_few_values():
     rounded = [round_up(n) for n in range(1, 5000)]
     assert all(n <= r <= 1.25 * n for n, r in enumerate(rounded, start=1))
     assert len(set(rounded)) < 50
+
+
+# Energy differences in float32
+
+
+def with_atomic_energies(force_field, *, scale):
+    """The same network with other fixed energies of the elements."""
+    network = force_field.predictor.mlip_network
+    info = network.dataset_info
+    energies = {number: scale * number**2 for number in info.atomic_energies_map}
+    network = replace(network, dataset_info=info.model_copy(update={"atomic_energies_map": energies}))
+    return replace(force_field, predictor=replace(force_field.predictor, mlip_network=network))
+
+
+def isomers():
+    """Eight structures of one composition, of all-electron size: total energies beyond −20 000 eV."""
+    return [cluster_of("C4H8O2", seed) for seed in range(8)]
+
+
+def cluster_of(formula, seed):
+    rng = np.random.default_rng(seed)
+    atoms = Atoms(formula)
+    grid = np.stack(np.meshgrid(*[np.arange(3)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
+    atoms.positions = 1.5 * grid[rng.permutation(27)[: len(atoms)]] + rng.uniform(-0.2, 0.2, (len(atoms), 3))
+    return atoms
+
+
+def differences(answers):
+    energies = np.array([answer.energy for answer in answers])
+    return energies - energies[0]
+
+
+def test_fixed_atomic_energies_cost_no_digit(force_fields, backends):
+    heavy = backend_for(with_atomic_energies(force_fields("tiny_mace"), scale=-30.0))
+    none = backend_for(with_atomic_energies(force_fields("tiny_mace"), scale=0.0))
+    total = heavy.predict(isomers())[0].energy
+    assert total == pytest.approx(none.predict(isomers())[0].energy - 30.0 * (4 * 36 + 8 + 2 * 64), rel=1e-9)
+    exact = differences(none.predict(isomers()))
+    np.testing.assert_allclose(differences(heavy.predict(isomers())), exact, atol=1e-9)
+    assert np.abs(exact).max() > 0.01
+
+
+def test_added_by_the_model_they_would_cost_digits(force_fields):
+    from mlipaudit.backends.mlip_force_field import ForceFieldBackend
+
+    class AsTheModelAdds(ForceFieldBackend):
+        atomic_energies = None
+
+    exact = differences(backend_for(with_atomic_energies(force_fields("tiny_mace"), scale=0.0)).predict(isomers()))
+    added = AsTheModelAdds(with_atomic_energies(force_fields("tiny_mace"), scale=-30.0)).predict(isomers())
+    error = np.abs(differences(added) - exact).max()
+    assert 1e-6 < error < 0.1
+    # What the prediction says of its own precision is of the size of the error.
+    assert error / 10 < added[0].rounding < error * 30
+
+
+def test_what_is_left_out_is_put_back_everywhere(force_fields):
+    from mlipaudit.backends.contract import Prediction as Answer
+    from mlipaudit.protocol import Ensemble, MolecularDynamics
+
+    backend = backend_for(with_atomic_energies(force_fields("tiny_mace"), scale=-30.0))
+    atoms = molecule("CH3OH")
+    (answer,) = backend.predict([atoms], forces=True)
+    assert isinstance(backend.forward_pass(atoms).run(), Answer)
+    assert backend.forward_pass(atoms).run().energy == pytest.approx(answer.energy, rel=3e-7)
+    still = MolecularDynamics(
+        num_steps=1, snapshot_interval=1, log_interval=1, ensemble=Ensemble.NVE, timestep_fs=1e-6
+    )
+    for engine in ("jax_md", "ase"):
+        (trajectory,) = backend.simulate([atoms], still, engine=engine)
+        assert trajectory.potential_energy[0] == pytest.approx(answer.energy, rel=3e-7)
+
+
+def test_learned_or_several_atomic_energies_stay_with_the_model(force_fields):
+    from mlipaudit.backends.mlip_force_field import fixed_atomic_energies
+
+    plain = force_fields("tiny_mace")
+    assert fixed_atomic_energies(plain)[1] == pytest.approx(-13.6)
+    network = plain.predictor.mlip_network
+    info = network.dataset_info
+    several = info.model_copy(update={"atomic_energies_map": [info.atomic_energies_map] * 2})
+    other = replace(plain.predictor, mlip_network=replace(network, dataset_info=several))
+    assert fixed_atomic_energies(replace(plain, predictor=other)) is None
+    learned = {"params": {**plain.params["params"], "atomic_energies": np.zeros(3)}}
+    assert fixed_atomic_energies(replace(plain, params=learned)) is None

@@ -128,6 +128,40 @@ def test_other_data_is_run_again(tmp_path, begun, capsys):
     assert "differs in input data (were " in capsys.readouterr().err
 
 
+def test_a_replaced_result_comes_back_without_a_run(tmp_path, begun, capsys):
+    audit(tmp_path, models=MODELS[:1])
+    first = comparable(tmp_path)
+    audit(tmp_path, "--seed", "1", models=MODELS[:1])
+    assert begun == ["toy", "toy"]
+    assert main(["verify", str(tmp_path)]) == 0
+    audit(tmp_path, models=MODELS[:1])
+    assert begun == ["toy", "toy"]
+    assert comparable(tmp_path)[0] == first[0]
+    assert main(["verify", str(tmp_path)]) == 0
+    audit(tmp_path, "--seed", "1", models=MODELS[:1])
+    assert begun == ["toy", "toy"]
+    capsys.readouterr()
+    audit(tmp_path, "--fresh", models=MODELS[:1])
+    assert begun == ["toy", "toy", "toy"]
+
+
+def test_data_that_is_gone_costs_no_result(tmp_path, begun, capsys):
+    import shutil
+
+    from mlipaudit.data import embedded_root
+
+    shutil.copytree(embedded_root() / "tautomers", tmp_path / "data" / "tautomers")
+    with_data = ("--data", str(tmp_path / "data"))
+    assert audit(tmp_path / "out", *with_data, models=MODELS[:1]) == 0
+    true = comparable(tmp_path / "out")
+    (file,) = (tmp_path / "data" / "tautomers").glob("*.json")
+    file.write_text("{}", "utf-8")
+    assert audit(tmp_path / "out", *with_data, models=MODELS[:1]) == 0
+    assert "kept from an earlier run, score <0.001, " in (error := capsys.readouterr().err)
+    assert "; today: data_corrupt: tautomers/" in error
+    assert (comparable(tmp_path / "out"), begun) == (true, ["toy"])
+
+
 def test_a_changed_result_is_run_again_and_kept_aside(tmp_path, begun, capsys):
     audit(tmp_path, models=MODELS[:1])
     true = comparable(tmp_path)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What both sides of `against_reference.py` run in an environment of their own. Prints one line of JSON.
+
+    python reference_driver.py audit MODEL DATA RUN_MODE BENCHMARK...   (the reference; ours runs its command)
+    python reference_driver.py predict MODEL                            (either side)
+"""
+
+import json
+import os
+import resource
+import sys
+import time
+from dataclasses import dataclass
+
+
+@dataclass
+class Compilations:
+    """How often XLA has compiled."""
+
+    count: int = 0
+
+    def listen(self):
+        """Count from now on."""
+        from jax import monitoring
+
+        monitoring.register_event_duration_secs_listener(self._note)
+
+    def _note(self, event, duration_secs, **_):
+        self.count += event == "/jax/core/compile/backend_compile_duration"
+
+
+def load(model):
+    """The force field, by whatever door this version has."""
+    try:
+        from mlipaudit.benchmarks_cli import load_force_field
+    except ImportError:
+        from mlipaudit import load_force_field
+    return load_force_field(model)
+
+
+def audit(model, data, run_mode, *names):
+    """Results, seconds and compilations by benchmark."""
+    compilations = Compilations()
+    compilations.listen()
+    start = time.perf_counter()
+    import mlipaudit.benchmarks as benchmarks
+
+    force_field = load(model)
+    report = {"load_seconds": time.perf_counter() - start, "load_compilations": compilations.count}
+    for cls in (cls for cls in benchmarks.BENCHMARKS if cls.name in names):
+        cls.required_elements = set()  # the data at hand has fewer elements than the public data set
+        before, start = compilations.count, time.perf_counter()
+        benchmark = cls(force_field, data, run_mode)
+        benchmark.run_model()
+        result = json.loads(benchmark.analyze().model_dump_json())
+        report[cls.name] = {
+            "result": result,
+            "seconds": time.perf_counter() - start,
+            "compilations": compilations.count - before,
+            "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        }
+    return report
+
+
+def molecules(number=400):
+    """Molecules of about 15 atoms, every one a little different."""
+    from ase.build import molecule
+
+    kinds = [molecule(name) for name in ("isobutane", "trans-butane", "2-butyne", "C4H4NH", "CH3CH2OCH3", "C6H6")]
+    found = []
+    for index in range(number):
+        atoms = kinds[index % len(kinds)].copy()
+        atoms.rattle(0.05, seed=index)
+        atoms.info["charge"] = 0
+        found.append(atoms)
+    return found
+
+
+def predictor(force_field):
+    """How each version's benchmarks ask for energies."""
+    try:
+        from mlipaudit.backends.contract import backend_for
+    except ImportError:
+        from mlipaudit.utils import run_inference
+
+        return lambda atoms: run_inference(atoms, force_field, batch_size=128)
+    return backend_for(force_field).predict
+
+
+def predict(model):
+    """Structures per second once everything is compiled: the median of five."""
+    ask, atoms, times = predictor(load(model)), molecules(), []
+    for _ in range(6):
+        start = time.perf_counter()
+        energies = [float(answer.energy) for answer in ask([a.copy() for a in atoms])]
+        times.append(time.perf_counter() - start)
+    return {"structures_per_second": len(atoms) / sorted(times[1:])[2], "energies": energies}
+
+
+if __name__ == "__main__":
+    print(json.dumps({"audit": audit, "predict": predict}[sys.argv[1]](*sys.argv[2:])))
+    # The reference's libraries may keep threads.
+    sys.stdout.flush()
+    os._exit(0)
