@@ -232,6 +232,15 @@ def pack_edges(lists: Sequence[Edges], offsets: Sequence[int], capacity: int, sp
     return Edges(senders, receivers, shifts)
 
 
+CPU_EDGES, MAX_EDGES = 8192, 262_144
+BYTES_PER_EDGE = 65_536
+"""Memory that a large equivariant model needs per edge while it runs; a batch that does not fit is halved."""
+
+
 def device_edges_target() -> int:
-    """Edges per batch that keep the default device busy: caches are small on a CPU, parallelism is wide on a GPU."""
-    return 8192 if jax.default_backend() == "cpu" else 131072
+    """Edges per batch that keep the default device busy: caches are small on a CPU, memory is the limit elsewhere."""
+    device = jax.local_devices()[0]
+    if device.platform == "cpu":
+        return CPU_EDGES
+    memory = (device.memory_stats() or {}).get("bytes_limit", 0)
+    return max(CPU_EDGES, min(MAX_EDGES, memory // BYTES_PER_EDGE))
