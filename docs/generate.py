@@ -45,7 +45,7 @@ It prints a line per fault with what was promised and what was found, and exits 
     fault                 benchmark        promised                      found
     hangs                 tautomers        timeout, score 0              timeout: not done after 8 s
     vanishes              tautomers        crashed, score 0              crashed: the worker process ended by itself, with exit code 0
-    all 2 faults end by name, score what they should, and cost the good model nothing
+    2 of 2 faults end by name, score what they should, and cost the good model nothing
 
 Each fault is a `mlipaudit run` of its own, with one worker and two models: the broken one first, a good one after it.
 They get three pairs of tautomers, or a cube of 125 hydrogen atoms. The good model knows the reference energies and
