@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What both sides of `against_reference.py` run in an environment of their own. Prints one line of JSON.
 
-    python reference_driver.py audit MODEL DATA RUN_MODE BENCHMARK...   (the reference; ours runs its command)
-    python reference_driver.py predict MODEL                            (either side)
+python reference_driver.py audit MODEL DATA RUN_MODE BENCHMARK...   (the reference; ours runs its command)
+python reference_driver.py predict MODEL                            (either side)
 """
 
 import json

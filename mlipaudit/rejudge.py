@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 from mlipaudit import registry
 from mlipaudit.benchmark import Benchmark, BenchmarkResult
 from mlipaudit.data import DataSet, EditionKind, parse_edition
-from mlipaudit.errors import DataCorruptError, StoreError, UsageError
+from mlipaudit.errors import DataCorruptError, DataUnavailableError, StoreError, UsageError
 from mlipaudit.record import TaskRecord, protocol_as_dict
 from mlipaudit.run_mode import RunMode
 from mlipaudit.store import ResultStore
@@ -45,7 +46,8 @@ def judge_again(record: TaskRecord, store: ResultStore, *, data: Path | None = N
 
 def differences(stored: BenchmarkResult, again: BenchmarkResult) -> Iterator[str]:
     """Fields in which two results differ, with their values where those are short."""
-    one, other = stored.model_dump(mode="json"), again.model_dump(mode="json")
+    # Through JSON text, where NaN is a word and equals itself.
+    one, other = (json.loads(result.model_dump_json()) for result in (stored, again))
     for name in sorted({*one, *other}):
         if one.get(name) != other.get(name):
             before, now = repr(one.get(name)), repr(other.get(name))
@@ -55,6 +57,8 @@ def differences(stored: BenchmarkResult, again: BenchmarkResult) -> Iterator[str
 
 def _require_same_benchmark(record: TaskRecord, benchmark: type[Benchmark]) -> None:
     identity = record.provenance.identity
+    if identity.run_mode not in set(RunMode):
+        raise UsageError(f"made in run mode {identity.run_mode!r}, which this version does not have")
     if identity.benchmark_version != benchmark.version:
         raise UsageError(
             f"made with version {identity.benchmark_version} of the benchmark, installed is {benchmark.version}: "
@@ -73,7 +77,11 @@ def _dataset(record: TaskRecord, data: Path | None) -> DataSet:
         edition = f"{EditionKind.HUB}@{p.data_origin['commit']}"
     if edition == EditionKind.LOCAL:
         edition = str(data)
-    dataset = parse_edition(edition, RunMode(p.identity.run_mode)).fetch(p.data_name or p.identity.benchmark)
-    if dataset.sha256 != p.identity.data_sha256:
+    try:
+        dataset = parse_edition(edition, RunMode(p.identity.run_mode)).fetch(p.data_name or p.identity.benchmark)
+        sha256 = dataset.sha256
+    except OSError as error:
+        raise DataUnavailableError(f"the input data cannot be read: {error.strerror}") from error
+    if sha256 != p.identity.data_sha256:
         raise DataCorruptError("the input data is not what the result was made with")
     return dataset

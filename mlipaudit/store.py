@@ -235,7 +235,7 @@ class ResultStore:
             # First a copy, which `tidy` makes the only one: whenever this is cut short, result and output are together.
             own = self._output_path(folder, stored.provenance.output_sha256 or "")
             if own.exists():
-                write_text(target / own.name, own.read_text(encoding="utf-8"))
+                write_text(target / own.name, own.read_text(encoding="utf-8", errors="replace"))
             (folder / RESULT).replace(target / RESULT)
         except OSError as error:
             raise StoreError(f"cannot move {folder / RESULT}: {error.strerror}") from error
