@@ -4,7 +4,7 @@ VENV := .venv/bin
 TEST_PYTHON ?= $(CURDIR)/$(VENV)/python
 TEST_DIR ?= .
 
-.PHONY: setup run test check bench docs clean
+.PHONY: setup run test check bench bench-reference docs clean
 
 setup:            ## environment with everything the tests need
 	$(PYTHON) -m venv .venv
@@ -22,6 +22,9 @@ check:            ## lint and types
 bench:            ## speed ratios, measured in one run
 	GLIBC_TUNABLES=glibc.malloc.hugetlb=1 $(VENV)/python bench/simulate_and_predict.py
 	$(VENV)/python bench/workers.py
+
+bench-reference:  ## the same audit by mlipaudit 0.1.8, in an environment of its own, and by ours
+	$(VENV)/python bench/against_reference.py
 
 docs:             ## regenerate the pages that are made from declarations
 	$(VENV)/python docs/generate.py

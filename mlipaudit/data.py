@@ -8,6 +8,7 @@ and says where the numbers come from; a `local` folder may go without one, then 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import tomllib
 from collections.abc import Callable, Iterator
@@ -75,7 +76,7 @@ class DataSet:
     def sha256(self) -> str:
         """One hash over names and contents."""
         lines = "".join(f"{name} {digest}\n" for name, digest in sorted(self.hashes.items()))
-        return hashlib.sha256(lines.encode()).hexdigest()
+        return hashlib.sha256(os.fsencode(lines)).hexdigest()
 
     @property
     def elements(self) -> frozenset[str] | None:
@@ -198,9 +199,9 @@ def read_manifest(folder: Path) -> Manifest:
     """
     try:
         about = tomllib.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        files = {name: entry["sha256"] for name, entry in about.pop("files").items()}
+        files = {name: str(entry["sha256"]) for name, entry in about.pop("files").items()}
         manifest = Manifest(about["name"], str(about["version"]), files, _elements(about), about)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataCorruptError(f"{folder.name}/{MANIFEST} cannot be read: {error!r}") from error
     for name, expected in files.items():
         _check_file(folder, name, expected)

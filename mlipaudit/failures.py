@@ -77,7 +77,7 @@ def _kind_of(error: BaseException) -> FailureKind:
 
 def _message_of(error: BaseException) -> str:
     """First line of an exception's text, after its class unless the text was written for people."""
-    lines = str(error).strip().splitlines()
+    lines = str(error).encode(errors="backslashreplace").decode().strip().splitlines()
     text = without_folders(lines[0])[:500] if lines else ""
     if text and isinstance(error, errors.UserError | TaskTimeoutError):
         return text

@@ -174,7 +174,7 @@ class ResultStore:
 
     def models_with_scores(self) -> set[str]:
         """Models that have a score file."""
-        return {path.parent.name for path in self.root.glob(f"*/{SCORE}")}
+        return {path.parent.name for path in self.root.glob(f"[!.]*/{SCORE}")}
 
     def read_scores(self, model: str) -> dict[str, float | None] | None:
         """A model's score file; None when it cannot be read."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -88,59 +88,73 @@ def round_up(n: int) -> int:
 def plan_batches(structures: Sequence[Structure], target_edges: int) -> list[tuple[list[int], Shape]]:
     """Which structures go together, and how far each batch is padded.
 
-    Structures are sorted by size and packed until a batch holds about `target_edges`; one that is larger gets a batch
-    for itself. All capacities are rounded up, so that batches and runs share compiled programs.
+    Structures are sorted by size and packed until a batch is full. What a batch has room for does not depend on the
+    structures but on `target_edges` only, so that all benchmarks of a run share two or three compiled programs; a
+    structure that is larger than that gets a batch for itself.
     """
-    by_size = sorted(range(len(structures)), key=lambda i: (structures[i].periodic, -len(structures[i].edges)))
+    by_size = sorted(range(len(structures)), key=lambda i: (structures[i].periodic, -len(structures[i].edges), i))
     batches: list[list[int]] = []
-    edges = 0
-    for i in by_size:
-        size = len(structures[i].edges) + 1
-        fits = batches and edges + size <= target_edges
-        same = batches and structures[batches[-1][0]].periodic == structures[i].periodic
-        if fits and same:
+    for periodic in (False, True):
+        own = [i for i in by_size if structures[i].periodic is periodic]
+        batches += _filled(own, structures, _rooms(own, structures, target_edges)[0])
+    return _with_shapes(batches, structures, target_edges)
+
+
+def _rooms(indices: Sequence[int], structures: Sequence[Structure], target_edges: int) -> list[Shape]:
+    """Capacities to choose from, largest first: the target, an eighth and a 64th of it."""
+    edges = sum(len(structures[i].edges) for i in indices)
+    atoms = sum(len(structures[i].atoms) for i in indices)
+    # How many neighbours atoms have depends on the cutoff; in powers of two, or every benchmark had its own shape.
+    neighbours = next((n for n in (32, 16) if atoms and edges / atoms >= n), 8)
+    sizes = [max(target_edges // part, 1) for part in (1, 8, 64)]
+    periodic = any(structures[i].periodic for i in indices)
+    return [Shape(size // neighbours + 2, size, size // 32 + 2, None, periodic) for size in sizes]
+
+
+def _filled(indices: Sequence[int], structures: Sequence[Structure], room: Shape) -> list[list[int]]:
+    """Batches that fit into a room; one that is too large by itself stays alone."""
+    batches: list[list[int]] = []
+    for i in indices:
+        if batches and _fits([structures[k] for k in (*batches[-1], i)], room):
             batches[-1].append(i)
-            edges += size
         else:
             batches.append([i])
-            edges = size
-    return _share_shapes([(batch, _shape_of([structures[i] for i in batch])) for batch in batches])
+    return batches
 
 
-def _shape_of(batch: Sequence[Structure]) -> Shape:
-    long_range = None
-    if batch[0].long_range is not None:
-        long_range = round_up(sum(len(s.long_range) for s in batch if s.long_range is not None))
-    return Shape(
-        atoms=round_up(sum(len(s.atoms) for s in batch) + 1),
-        edges=round_up(sum(len(s.edges) for s in batch)),
-        graphs=round_up(len(batch) + 1),
-        long_range_edges=long_range,
-        periodic=batch[0].periodic,
-    )
+def _fits(batch: Sequence[Structure], room: Shape) -> bool:
+    """Whether there is room, and a spare atom and a spare graph left."""
+    atoms, edges = sum(len(s.atoms) for s in batch), sum(len(s.edges) for s in batch)
+    return atoms < room.atoms and edges <= room.edges and len(batch) < room.graphs
 
 
-def _share_shapes(planned: list[tuple[list[int], Shape]]) -> list[tuple[list[int], Shape]]:
-    """Give batches of similar size one common shape: compiling costs more than a little padding."""
-    groups: dict[tuple[bool, int], list[Shape]] = {}
-    for _, shape in planned:
-        groups.setdefault(_size_class(shape), []).append(shape)
-    return [(batch, _cover(groups[_size_class(shape)])) for batch, shape in planned]
+def _with_shapes(
+    batches: Sequence[list[int]], structures: Sequence[Structure], target_edges: int
+) -> list[tuple[list[int], Shape]]:
+    """Each batch with the smallest room that it fits into; those with a long range share that capacity too."""
+    planned = []
+    for periodic in (False, True):
+        own = [batch for batch in batches if structures[batch[0]].periodic is periodic]
+        rooms = _rooms([i for batch in own for i in batch], structures, target_edges)
+        planned += [(batch, _smallest([structures[i] for i in batch], rooms)) for batch in own]
+    most: dict[Shape, int] = {}
+    for batch, shape in planned:
+        most[shape] = max(most.get(shape, 0), sum(_long_range(structures[i]) for i in batch))
+    if structures and structures[0].long_range is None:
+        return planned
+    return [(batch, replace(shape, long_range_edges=round_up(most[shape]))) for batch, shape in planned]
 
 
-def _size_class(shape: Shape) -> tuple[bool, int]:
-    return shape.periodic, shape.edges.bit_length() // 2
+def _smallest(batch: Sequence[Structure], rooms: Sequence[Shape]) -> Shape:
+    fitting = [room for room in rooms if _fits(batch, room)]
+    if fitting:
+        return fitting[-1]
+    atoms, edges = sum(len(s.atoms) for s in batch), sum(len(s.edges) for s in batch)
+    return Shape(round_up(atoms + 1), round_up(edges), round_up(len(batch) + 1), None, batch[0].periodic)
 
 
-def _cover(shapes: Sequence[Shape]) -> Shape:
-    long_range = [shape.long_range_edges for shape in shapes if shape.long_range_edges is not None]
-    return Shape(
-        atoms=max(shape.atoms for shape in shapes),
-        edges=max(shape.edges for shape in shapes),
-        graphs=max(shape.graphs for shape in shapes),
-        long_range_edges=max(long_range) if long_range else None,
-        periodic=shapes[0].periodic,
-    )
+def _long_range(structure: Structure) -> int:
+    return 0 if structure.long_range is None else len(structure.long_range)
 
 
 def exact_shape(structure: Structure) -> Shape:

@@ -8,6 +8,7 @@ Exit codes: 0 all well · 1 something that was asked for failed · 2 the command
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 
@@ -35,6 +36,9 @@ examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name or a sign that a terminal cannot show harms no command
+            stream.reconfigure(errors="backslashreplace")
     args = _parser().parse_args(argv)
     args.is_command = argv is None
     try:

@@ -40,7 +40,7 @@ def _benchmarks() -> list[str]:
         except UserError as error:
             lines.append(f"  {name:<28} unavailable: {error}")
             continue
-        data = "embedded" if cls.data_folder_name() in embedded else "local"  # type: ignore[attr-defined]
+        data = "embedded" if cls.data_folder_name() in embedded else "hub"  # type: ignore[attr-defined]
         lines.append(f"  {name:<28} {cls.category:<18} data: {data:<9} {_first_line(cls)}")  # type: ignore[attr-defined]
     return lines
 

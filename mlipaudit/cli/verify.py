@@ -75,4 +75,5 @@ def _check_scores(records: Sequence[TaskRecord], store: ResultStore) -> Iterator
         found = store.read_scores(model)
         possible = [store.scores(r.provenance) for r in records if r.provenance.model == model]
         if found not in possible:
-            yield False, f"{model}/score.json: does not agree with the results; mlipaudit analyze mends it"
+            what = "mlipaudit analyze mends it" if possible else "there are none, delete it"
+            yield False, f"{model}/score.json: does not agree with the results; {what}"

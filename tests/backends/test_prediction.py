@@ -158,10 +158,27 @@ def test_a_benchmark_s_structures_need_few_shapes():
     structures = [build_structure(cluster(int(n), seed=int(n)), 4.0, None) for n in rng.integers(5, 40, 200)]
     batches = plan_batches(structures, target_edges=4096)
     assert sorted(i for batch, _ in batches for i in batch) == list(range(200))
-    assert len({shape for _, shape in batches}) <= 2
+    assert len({shape for _, shape in batches}) <= 3
     for batch, shape in batches:
         assert sum(len(structures[i].edges) for i in batch) <= shape.edges
         assert sum(len(structures[i].atoms) for i in batch) < shape.atoms
+
+
+def test_sets_of_structures_share_their_shapes():
+    shapes = set()
+    for seed, largest in enumerate((6, 12, 20, 30)):
+        sizes = np.random.default_rng(seed).integers(3, largest, 150)
+        structures = [build_structure(cluster(int(n), seed=int(n)), 4.0, None) for n in sizes]
+        shapes |= {shape for _, shape in plan_batches(structures, target_edges=8192)}
+    assert len(shapes) <= 4
+
+
+def test_one_large_structure_has_a_batch_for_itself():
+    structures = [build_structure(cluster(n, seed=n), 4.0, None) for n in (10, 300, 12)]
+    batches = plan_batches(structures, target_edges=1024)
+    assert next(batch for batch, _ in batches) == [1]
+    (large,) = (shape for batch, shape in batches if batch == [1])
+    assert large.edges >= len(structures[1].edges) > 1024
 
 
 def test_rounding_up_wastes_at_most_a_quarter_on_few_values():
