@@ -3,6 +3,10 @@
 
 Both profiles are taken relative to the conformer that is lowest in the reference. Two public data sets share the
 schema: `folmsbee` (drug-like molecules, the default) and `wiggle150` (strongly strained conformers).
+
+The published thresholds are wide for molecules whose conformers lie close together: on the small molecules of the
+embedded set a model that gives every conformer the same energy scores about 0.45. `profile_score` beside it judges each
+profile in units of its own size, and is practically 0 for such a model.
 """
 
 from __future__ import annotations
@@ -27,6 +31,8 @@ from mlipaudit.families.relative_energies import (
     RelativeEnergies,
     labelled,
     mean_of,
+    profile_score,
+    relative_profile_error,
     summary,
     why_unusable,
 )
@@ -77,6 +83,8 @@ class ConformerSelectionMoleculeResult(SystemResult):
     spearman_correlation: Annotated[float | None, Field(ge=-1.0, le=1.0), Metric(unit="", better="higher")] = None
     """Whether the order is right; None for a constant profile."""
     spearman_p_value: float | None = Field(ge=0.0, le=1.0, default=None)
+    relative_profile_error: Annotated[NonNegativeFloat | None, Metric(unit="")] = None
+    """RMS error of the profile about its mean, over the RMS of the reference's: 1 if flat, 2 if inverted."""
     predicted_energy_profile: list[float] | None = None
     reference_energy_profile: list[float] | None = None
 
@@ -89,6 +97,8 @@ class ConformerSelectionResult(EnergyErrorsResult):
     """Mean over molecules of their mean absolute errors."""
     avg_rmse: Annotated[NonNegativeFloat | None, Metric(unit="kcal/mol")] = None
     """Mean over molecules of their root mean square errors."""
+    profile_score: Annotated[float | None, Metric(unit="", better="higher")] = None
+    """Score of the shape of the profiles: soft threshold 0.2 on `relative_profile_error`."""
 
 
 class ConformerSelectionMoleculeModelOutput(Record):
@@ -181,6 +191,7 @@ class ConformerSelectionBenchmark(RelativeEnergies):
         aggregates = {
             "avg_mae": mean_of(m.mae for m in molecules.values()),
             "avg_rmse": mean_of(m.rmse for m in molecules.values()),
+            "profile_score": profile_score(m.relative_profile_error for m in molecules.values()),
         }
         return ConformerSelectionResult(
             molecules=list(molecules.values()), **summary(output, molecules, aggregates)
@@ -202,6 +213,9 @@ class ConformerSelectionBenchmark(RelativeEnergies):
             molecule_name=name,
             mae=float(np.mean(np.abs(predicted - expected))),
             rmse=float(np.sqrt(np.mean((predicted - expected) ** 2))),
+            relative_profile_error=relative_profile_error(
+                predicted - predicted.mean(), expected - expected.mean()
+            ),
             spearman_correlation=order.coefficient,
             spearman_p_value=order.p_value,
             predicted_energy_profile=predicted.tolist(),
