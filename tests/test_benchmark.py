@@ -202,7 +202,14 @@ def test_the_names_of_0_1_x_can_be_imported():
     from mlipaudit.exceptions import ChemicalElementsMissingError as SameError
 
     assert SameError is ChemicalElementsMissingError
-    assert benchmarks.BENCHMARK_NAMES == ["inference_speed", "tautomers"]
+    assert benchmarks.BENCHMARK_NAMES == [
+        "conformer_selection",
+        "dihedral_scan",
+        "inference_speed",
+        "noncovalent_interactions",
+        "reactivity",
+        "tautomers",
+    ]
     assert benchmarks.TautomersBenchmark in benchmarks.BENCHMARKS
     for name in ("TautomersModelOutput", "TautomersResult", "InferenceSpeedModelOutput", "InferenceSpeedResult"):
         assert getattr(benchmarks, name).__name__ == name
