@@ -163,7 +163,9 @@ class ResultStore:
     def read_run(self) -> dict[str, Any] | None:
         """The settings of the last run; None when there are none, or none that can be trusted."""
         try:
-            return unsealed(json.loads((self.root / RUN).read_text(encoding="utf-8")))
+            content = unsealed(json.loads((self.root / RUN).read_text(encoding="utf-8")))
+            whole = isinstance(content.get("models"), dict) and isinstance(content.get("benchmarks"), list)
+            return content if whole else None
         except (OSError, ValueError, TypeError, RecursionError):
             return None
 
@@ -257,7 +259,11 @@ class ResultStore:
         Raises:
             StoreError: there is no such folder.
         """
-        if not self.root.is_dir():
+        try:
+            there = self.root.is_dir()
+        except OSError as error:
+            raise StoreError(f"{self.root}: {error.strerror}") from error
+        if not there:
             raise StoreError(f"no results folder {self.root}")
         for path in sorted(self.root.glob(f"*/*/{RESULT}")):
             if not any(part.startswith(".") for part in path.relative_to(self.root).parts):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -46,6 +47,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"mlipaudit: error: {error}", file=sys.stderr)
         return 1 if isinstance(error, StoreError) and args.main not in (run.main, benchmark.main) else 2
+    except BrokenPipeError:
+        # Whoever reads has read enough; nothing is left that the interpreter could fail to flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt as error:
         how, code = ("terminated", 143) if "SIGTERM" in error.args else ("interrupted", 130)
         kept = "; finished results are kept, and the same command goes on" if hasattr(args, "fresh") else ""
