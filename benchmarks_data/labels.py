@@ -2,7 +2,8 @@
 """What the scripts that compute their own reference energies share.
 
 Geometries are GFN2's, labels are density-fitted wB97X-D3(BJ)/def2-TZVP single points on
-exactly the written coordinates. Set OMP_NUM_THREADS=1: GFN2 on small molecules is many times slower with more. Each finished point is one JSON line in a work folder, so an
+exactly the written coordinates. Set OMP_NUM_THREADS=1: GFN2 on small molecules is many
+times slower with more. Each finished point is one JSON line in a work folder, so an
 interrupted run loses at most the point in hand and a second run goes on where the first
 stopped. A label carries a hash of its geometry: one for another geometry counts as missing.
 """

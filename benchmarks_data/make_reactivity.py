@@ -102,7 +102,7 @@ REACTIONS = (
     Reaction("methyl_formate_turn", "[CH3:1][O:2][CH:3]=[O:4]"),
     Reaction("acetic_acid_turn", "[H:1][O:2][C:3](C)=[O:4]"),
     Reaction("formimidic_acid_turn", "[H:1][O:2][CH:3]=[NH:4]"),
-    Reaction("hydroxycarbene_turn", "[H:1][O:2][C:3][H:4]"),
+    Reaction("hydroxycarbene_inversion", "[H:1][O:2][C:3][H:4]"),
     Reaction("cyclopropene_propyne", "[CH2:1]1[CH:2]=[C:3]1[H:4]", "1-2 3-4", "1-4"),
     Reaction("oxirane_acetaldehyde", "[CH2:1]1[C:2]([H:4])[O:3]1", "1-3 2-4", "1-4"),
     Reaction("fulminic_acid_acetylene_isoxazole", "[CH:1]1=[N:2][O:3][CH:4]=[CH:5]1", "1-5 3-4"),
@@ -229,8 +229,13 @@ def descend(saddle: Atoms, *, direction: np.ndarray) -> Atoms | None:
 
 
 def change(one: Atoms, other: Atoms) -> float:
-    """The largest difference of a distance between atoms; blind to mirror images, as is meant."""
-    return float(np.abs(one.get_all_distances() - other.get_all_distances()).max())
+    """The largest difference of distances, sorted within pairs of elements; blind to mirror images and swapped atoms."""
+    tables = []
+    for atoms in (one, other):
+        numbers, lengths = atoms.numbers, atoms.get_all_distances()
+        found = [(*sorted((numbers[i], numbers[j])), lengths[i, j]) for i, j in combinations(range(len(atoms)), 2)]
+        tables.append(np.array(sorted(found))[:, 2])
+    return float(np.abs(tables[0] - tables[1]).max())
 
 
 def examine(saddle: Atoms, *, reaction: Reaction) -> tuple[dict[str, Atoms], float] | str:
@@ -329,11 +334,10 @@ class Finished:
         barrier, energy = self.energies("dft")
         if unfinished:
             return unfinished[0]
-        return (
-            f"a DFT barrier below {SMALLEST_BARRIER} kcal/mol"
-            if barrier - max(0, energy) < SMALLEST_BARRIER
-            else ""
-        )
+        if barrier - max(0, energy) < SMALLEST_BARRIER:
+            return f"a DFT barrier below {SMALLEST_BARRIER} kcal/mol"
+        ends = [Atoms(g["symbols"], g["coordinates"]) for g in map(self.geometries.get, STATES[:2])]
+        return "both sides are the same or mirror images" if change(*ends) < 0.1 else ""
 
     def same_as(self, other: "Finished") -> bool:
         """Whether both are the same reaction, seen from their saddle points."""
@@ -379,7 +383,7 @@ def make_labels(workdir: Path) -> None:
 
 DESCRIPTION = """\
 {count} closed-shell reactions of {smallest} to {largest} atoms, H C N O only, all neutral: hydrogen shifts, eliminations,
-isomerisations, cycloreversions and turns about a bond; barriers from {least:.1f} to {most:.1f} kcal/mol, reaction energies from {lowest:.1f}
+isomerisations, cycloreversions, inversions and turns about a bond; barriers from {least:.1f} to {most:.1f} kcal/mol, reaction energies from {lowest:.1f}
 to {highest:.1f} kcal/mol. Each transition state is a GFN2-xTB saddle point (largest force 0.003 eV/Å) with exactly one imaginary
 mode; from both its sides a minimisation leads to the reactant and the product (largest force 0.01 eV/Å, bonds checked against the
 declared ones, no imaginary mode). One density-fitted DFT single point on exactly the written coordinates of each state.

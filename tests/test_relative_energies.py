@@ -186,7 +186,7 @@ BOUNDS = {
     "conformer_selection": {"flat": 0.5, "lj": 0.7, "random": 0.5},
     "dihedral_scan": {"flat": 0.06, "lj": 0.3, "random": 0.07},
     "noncovalent_interactions": {"flat": 0.03, "lj": 0.12, "random": 0.04},
-    "reactivity": {"flat": 0.07, "lj": 0.12, "random": 0.07},
+    "reactivity": {"flat": 0.04, "lj": 0.09, "random": 0.05},
     "tautomers": {"flat": 0.001, "lj": 0.001, "random": 0.001},
 }
 """The most that a model without chemistry may score on the embedded data."""
