@@ -29,7 +29,7 @@ from mlipaudit.families.relative_energies import (
     EnergyErrorsResult,
     Labelled,
     RelativeEnergies,
-    labelled,
+    labelled_profile,
     mean_of,
     profile_score,
     relative_profile_error,
@@ -157,10 +157,7 @@ class ConformerSelectionBenchmark(RelativeEnergies):
     def structures(cls, reference: Molecules) -> dict[str, list[Labelled]]:
         """All conformers of each molecule."""
         return {
-            name: [
-                labelled(m.atom_symbols, positions, m.charge, energy / KCAL_MOL_PER_EV)
-                for positions, energy in zip(m.conformer_coordinates, m.dft_energy_profile, strict=True)
-            ]
+            name: labelled_profile(m.atom_symbols, m.conformer_coordinates, m.charge, m.dft_energy_profile)
             for name, m in reference.items()
         }
 

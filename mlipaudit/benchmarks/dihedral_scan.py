@@ -24,7 +24,8 @@ from mlipaudit.families.relative_energies import (
     EnergyErrorsResult,
     Labelled,
     RelativeEnergies,
-    labelled,
+    first_systems,
+    labelled_profile,
     mean_of,
     profile_score,
     relative_profile_error,
@@ -119,16 +120,15 @@ class DihedralScanBenchmark(RelativeEnergies):
     @classmethod
     def load(cls, data_dir: Path, protocol: SinglePoints) -> Fragments:
         """The fragments that the protocol asks for, by name."""
-        return dict(list(read_json(data_dir, DATASET, _FRAGMENTS).items())[: protocol.max_systems])
+        return first_systems(read_json(data_dir, DATASET, _FRAGMENTS), protocol)
 
     @classmethod
     def structures(cls, reference: Fragments) -> dict[str, list[Labelled]]:
         """Every angle of each fragment."""
         return {
-            name: [
-                labelled(f.atom_symbols, positions, f.charge, energy / KCAL_MOL_PER_EV)
-                for positions, (_, energy) in zip(f.conformer_coordinates, f.dft_energy_profile, strict=True)
-            ]
+            name: labelled_profile(
+                f.atom_symbols, f.conformer_coordinates, f.charge, [energy for _, energy in f.dft_energy_profile]
+            )
             for name, f in reference.items()
         }
 

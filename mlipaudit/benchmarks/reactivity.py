@@ -17,6 +17,7 @@ from mlipaudit.families.relative_energies import (
     EnergyErrorsResult,
     Labelled,
     RelativeEnergies,
+    first_systems,
     labelled,
     mean_of,
     rms_of,
@@ -115,7 +116,7 @@ class ReactivityBenchmark(RelativeEnergies):
     @classmethod
     def load(cls, data_dir: Path, protocol: SinglePoints) -> Reactions:
         """The reactions that the protocol asks for, by id."""
-        return dict(list(read_json(data_dir, DATASET, _REACTIONS).items())[: protocol.max_systems])
+        return first_systems(read_json(data_dir, DATASET, _REACTIONS), protocol)
 
     @classmethod
     def structures(cls, reference: Reactions) -> dict[str, list[Labelled]]:

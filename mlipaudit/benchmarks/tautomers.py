@@ -23,6 +23,7 @@ from mlipaudit.families.relative_energies import (
     EnergyErrorsResult,
     Labelled,
     RelativeEnergies,
+    first_systems,
     labelled,
     mean_of,
     rms_of,
@@ -99,8 +100,7 @@ class TautomersBenchmark(RelativeEnergies):
     @classmethod
     def load(cls, data_dir: Path, protocol: SinglePoints) -> Pairs:
         """The pairs that the protocol asks for, by id."""
-        pairs = read_json(data_dir, DATASET, _PAIRS)
-        return dict(list(pairs.items())[: protocol.max_systems])
+        return first_systems(read_json(data_dir, DATASET, _PAIRS), protocol)
 
     @classmethod
     def structures(cls, reference: Pairs) -> dict[str, list[Labelled]]:

@@ -90,10 +90,11 @@ def _list(_: argparse.Namespace) -> int:
 def _downloaded() -> dict[str, list[str]]:
     """Data name -> one line for each commit that it was downloaded at."""
     from mlipaudit.hub import folders
+    from mlipaudit.reporting.tables import size_text
 
     lines: dict[str, list[str]] = {}
     for folder in folders.downloaded():
-        size = _size(folders.num_bytes_of(folder))
+        size = size_text(folders.num_bytes_of(folder))
         lines.setdefault(folder.name, []).append(f"{_commit_text(folder.parent.name)}, {size}")
     return lines
 
@@ -157,12 +158,14 @@ class _Progress:
             self._write("\r\033[K")
 
     def __call__(self, name: str, done: int, total: int) -> None:
+        from mlipaudit.reporting.tables import download_text
+
         self.reported = True
         now, interval = time.monotonic(), LIVE_INTERVAL_S if self.live else PLAIN_INTERVAL_S
         if self.shown is not None and now - self.shown < interval:
             return
         self.shown = now
-        text = f"{name}: {_size(done)} of {_size(total)}" if total else f"{name}: {_size(done)}"
+        text = download_text(name, done, total)
         self._write(f"\r\033[K{text}" if self.live else f"{text}\n")
 
     def _write(self, text: str) -> None:
@@ -290,17 +293,10 @@ def _commit_text(commit: str) -> str:
 
 def _amount(folder: Path, num_files: int) -> str:
     from mlipaudit.hub.folders import num_bytes_of
+    from mlipaudit.reporting.tables import size_text
 
-    return f"{_count(num_files)}, {_size(num_bytes_of(folder))}"
+    return f"{_count(num_files)}, {size_text(num_bytes_of(folder))}"
 
 
 def _count(num_files: int) -> str:
     return f"{num_files} file" if num_files == 1 else f"{num_files} files"
-
-
-def _size(num_bytes: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if num_bytes < 1000:
-            return f"{num_bytes:.0f} {unit}" if unit == "B" else f"{num_bytes:.1f} {unit}"
-        num_bytes /= 1000
-    return f"{num_bytes:.1f} GB"

@@ -14,7 +14,14 @@ from typing import Self, TextIO
 
 from mlipaudit.record import TaskRecord
 from mlipaudit.reporting.rows import rows_of
-from mlipaudit.reporting.tables import failure_lines, score_table, score_text, seconds, warning_lines
+from mlipaudit.reporting.tables import (
+    download_text,
+    failure_lines,
+    score_table,
+    score_text,
+    seconds,
+    warning_lines,
+)
 from mlipaudit.running.events import (
     DataProgress,
     Event,
@@ -119,10 +126,11 @@ class Display:
 
     def _show_download(self, name: str, done: int, total: int) -> None:
         now = time.monotonic()
-        if done < total and now - self.printed < (LIVE_INTERVAL_S if self.live else PLAIN_INTERVAL_S):
+        whole = total and done >= total
+        if not whole and now - self.printed < (LIVE_INTERVAL_S if self.live else PLAIN_INTERVAL_S):
             return
         self.printed = now
-        self._write(f"downloading {name}: {done / 1e6:.1f} of {total / 1e6:.1f} MB")
+        self._write(f"downloading {download_text(name, done, total)}")
 
     def _update(self, running: Running, *, always: bool) -> None:
         now = time.monotonic()

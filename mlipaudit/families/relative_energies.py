@@ -8,7 +8,7 @@ structures of all systems, predicts their energies in one go, hands them back sy
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mlipaudit.backends.contract import Backend, Prediction
 
 NUM_WORST = 10
+T = TypeVar("T")
 
 
 class Labelled(NamedTuple):
@@ -102,6 +103,21 @@ def labelled(symbols: Sequence[str], positions: Any, charge: float, energy: floa
     from mlipaudit.backends.contract import set_charge_and_spin
 
     return Labelled(set_charge_and_spin(Atoms(symbols, positions=positions), charge, DEFAULT_SPIN), energy)
+
+
+def labelled_profile(
+    symbols: Sequence[str], coordinates: Sequence[Any], charge: float, energies_kcal: Sequence[float]
+) -> list[Labelled]:
+    """One molecule at several geometries, with energies in kcal/mol."""
+    return [
+        labelled(symbols, positions, charge, energy / KCAL_MOL_PER_EV)
+        for positions, energy in zip(coordinates, energies_kcal, strict=True)
+    ]
+
+
+def first_systems(systems: dict[str, T], protocol: SinglePoints) -> dict[str, T]:
+    """As many as the protocol asks for, in the order of the file."""
+    return dict(list(systems.items())[: protocol.max_systems])
 
 
 def _first_failure(answers: Sequence[Prediction | Failure]) -> Failure | None:

@@ -76,6 +76,20 @@ def seconds(value: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def size_text(num_bytes: float) -> str:
+    """An amount of data for people."""
+    for unit in ("B", "kB", "MB"):
+        if num_bytes < 1000:
+            return f"{num_bytes:.0f} {unit}" if unit == "B" else f"{num_bytes:.1f} {unit}"
+        num_bytes /= 1000
+    return f"{num_bytes:.1f} GB"
+
+
+def download_text(name: str, done: int, total: int) -> str:
+    """How far a download is; a total of 0 is not known."""
+    return f"{name}: {size_text(done)} of {size_text(total)}" if total else f"{name}: {size_text(done)}"
+
+
 def _cells(row: Row) -> tuple[str, ...]:
     return (
         row.model,

@@ -30,7 +30,8 @@ from mlipaudit.families.relative_energies import (
     Aggregate,
     Labelled,
     RelativeEnergies,
-    labelled,
+    first_systems,
+    labelled_profile,
     mean_of,
     profile_score,
     relative_profile_error,
@@ -68,16 +69,13 @@ class NoncovalentInteractionsBenchmark(RelativeEnergies):
     @classmethod
     def load(cls, data_dir: Path, protocol: SinglePoints) -> Systems:
         """The systems that the protocol asks for, by id."""
-        return dict(list(read_json(data_dir, DATASET, _SYSTEMS).items())[: protocol.max_systems])
+        return first_systems(read_json(data_dir, DATASET, _SYSTEMS), protocol)
 
     @classmethod
     def structures(cls, reference: Systems) -> dict[str, list[Labelled]]:
         """Every distance of each system."""
         return {
-            name: [
-                labelled(s.atom_symbols, positions, s.charge, energy / KCAL_MOL_PER_EV)
-                for positions, energy in zip(s.coords, s.interaction_energy_profile, strict=True)
-            ]
+            name: labelled_profile(s.atom_symbols, s.coords, s.charge, s.interaction_energy_profile)
             for name, s in reference.items()
         }
 
