@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +71,19 @@ def _lay_out(folder: Path) -> Path:
     """The embedded data in the reference's layout, with the names that its `dev` mode looks for."""
     for name in BENCHMARKS:
         shutil.copytree(Embedded().fetch(name).path, folder / name)
-        (folder / name / "manifest.toml").unlink()
         (file,) = (folder / name).glob("*.json")
         if name in DEV_IDS:
-            entries = json.loads(file.read_text("utf-8"))
-            file.write_text(json.dumps(dict(_renamed(entries, DEV_IDS[name]))), "utf-8")
+            _rename(file, DEV_IDS[name])
     return folder
+
+
+def _rename(file: Path, names: tuple[str, ...]) -> None:
+    """Give the first entries other names, and the file's new hash to the manifest, which lists the elements."""
+    entries, old = json.loads(file.read_text("utf-8")), sha256(file.read_bytes())
+    file.write_text(json.dumps(dict(_renamed(entries, names))), "utf-8")
+    manifest = file.parent / "manifest.toml"
+    text = manifest.read_text("utf-8").replace(old.hexdigest(), sha256(file.read_bytes()).hexdigest())
+    manifest.write_text(text, "utf-8")
 
 
 def _renamed(entries: dict[str, Any], names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
