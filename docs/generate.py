@@ -26,7 +26,7 @@ from pydantic import BaseModel
 from mlipaudit import registry
 from mlipaudit.benchmark import Benchmark
 from mlipaudit.data import MANIFEST, embedded_root, read_manifest
-from mlipaudit.metric import Hill, Metric, ScoreRule, metrics_of
+from mlipaudit.metric import Fraction, Hill, Limit, Metric, ScoreRule, metrics_of
 from mlipaudit.run_mode import RunMode
 from mlipaudit.selftest.faults import FAULTS, Fault
 
@@ -247,6 +247,10 @@ def describe_rule(rule: ScoreRule | None, unit: str) -> str:
         return "not scored"
     if isinstance(rule, Hill):
         return f"Hill: one half at {rule.midpoint:g} {unit}".rstrip() + f", sharpness {rule.sharpness:g}"
+    if isinstance(rule, Limit):
+        return f"1 below {rule.limit:g} {unit}".rstrip() + ", else 0"
+    if isinstance(rule, Fraction):
+        return "is the score"
     return f"soft threshold {rule.threshold:g} {unit}".rstrip() + f", alpha {rule.alpha:g}"
 
 

@@ -15,6 +15,8 @@ _PUBLIC = {
     "Metric": "mlipaudit.metric",
     "SoftThreshold": "mlipaudit.metric",
     "Hill": "mlipaudit.metric",
+    "Limit": "mlipaudit.metric",
+    "Fraction": "mlipaudit.metric",
     "UserError": "mlipaudit.errors",
     "load_force_field": "mlipaudit.models",
 }
@@ -24,7 +26,9 @@ __all__ = [
     "BenchmarkResult",
     "Failure",
     "FailureKind",
+    "Fraction",
     "Hill",
+    "Limit",
     "Metric",
     "ModelOutput",
     "RunMode",

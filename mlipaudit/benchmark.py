@@ -23,6 +23,7 @@ from mlipaudit.run_mode import RunMode
 from mlipaudit.scoring import SCORING_VERSION, Interval, Score
 
 if TYPE_CHECKING:
+    from mlipaudit.backends.checkpoints import Checkpoints
     from mlipaudit.backends.contract import Backend
 
 DEFAULT_CHARGE = 0
@@ -143,6 +144,7 @@ class Benchmark:
         progress: Progress | None = None,
         backend: Backend | None = None,
         input_data: DataSet | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         """Prepare a benchmark; nothing is computed yet.
 
@@ -156,6 +158,7 @@ class Benchmark:
             progress: called as work advances.
             backend: what runs `force_field`, with the programs it has compiled; made anew by default.
             input_data: the input data itself, already verified; found through the two above by default.
+            checkpoints: where unfinished simulations are kept, and continued from; nowhere by default.
 
         Raises:
             ValueError: `force_field` is none of the above.
@@ -172,6 +175,7 @@ class Benchmark:
         self.progress: Progress = progress or (lambda what, done, total: None)
         self.model_output: ModelOutput | None = None
         self.input_data: DataSet | None = input_data
+        self.checkpoints = checkpoints
         self._data = data
         self._download_data()
         self._require_elements()

@@ -30,7 +30,19 @@ class Hill:
     sharpness: float
 
 
-ScoreRule = SoftThreshold | Hill
+@dataclass(frozen=True)
+class Limit:
+    """Score 1 below `limit`, 0 from there on."""
+
+    limit: float
+
+
+@dataclass(frozen=True)
+class Fraction:
+    """The number is a score already, between 0 and 1."""
+
+
+ScoreRule = SoftThreshold | Hill | Limit | Fraction
 
 
 @dataclass(frozen=True)

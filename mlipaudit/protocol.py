@@ -21,6 +21,48 @@ class SinglePoints:
     max_systems: int | None = None
 
 
+class Optimizer(StrEnum):
+    """How a geometry is led downhill."""
+
+    BFGS = "bfgs"
+    """Quasi-Newton; its matrix has the square of the number of coordinates."""
+    FIRE = "fire"
+    """Damped dynamics; no matrix, for large systems."""
+
+
+@dataclass(frozen=True)
+class Minimisation:
+    """One relaxation of a geometry."""
+
+    max_steps: int
+    max_force: float = 0.01
+    """eV/Å: converged when no atom feels more."""
+    optimizer: Optimizer = Optimizer.BFGS
+    max_step_length: float = 0.2
+    """Å that an atom may move in one step."""
+
+
+@dataclass(frozen=True)
+class Relaxations:
+    """Geometries relaxed one by one; `max_systems` takes the first so many of each set, None takes all."""
+
+    minimisation: Minimisation
+    max_systems: int | None = None
+
+
+@dataclass(frozen=True)
+class ElasticBand:
+    """Minimum-energy paths by the nudged elastic band: ends relaxed, then the band, then with a climbing image."""
+
+    ends: Minimisation
+    num_images: int
+    spring_constant: float
+    """eV/Å²"""
+    band: Minimisation
+    climbing: Minimisation
+    max_systems: int | None = None
+
+
 @dataclass(frozen=True)
 class MolecularDynamics:
     """One molecular-dynamics run.
@@ -40,3 +82,16 @@ class MolecularDynamics:
     friction_per_ps: float = 2.0
     max_temperature_rise_kelvin: float = 10_000.0
     """Above the target temperature plus this, the dynamics has exploded (threshold of mlipaudit 0.1.8)."""
+
+    @property
+    def num_frames(self) -> int:
+        """Frames after the starting one."""
+        return self.num_steps // self.snapshot_interval
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """Dynamics of several systems; `max_systems` takes the first so many, None takes all."""
+
+    md: MolecularDynamics
+    max_systems: int | None = None

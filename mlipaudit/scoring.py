@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mlipaudit.metric import Hill, ScoreRule, metrics_of
+from mlipaudit.metric import Fraction, Hill, Limit, ScoreRule, metrics_of
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -85,6 +85,10 @@ def apply_rule(rule: ScoreRule, values: Iterable[float | None]) -> np.ndarray:
     """Scores of `values` under a declared rule."""
     if isinstance(rule, Hill):
         return compute_speed_score(values, rule.midpoint, rule.sharpness)
+    if isinstance(rule, Limit):
+        return np.where(_as_floats(values) < rule.limit, 1.0, 0.0)  # NaN is not below anything
+    if isinstance(rule, Fraction):
+        return np.clip(np.nan_to_num(_as_floats(values), nan=0.0), 0.0, 1.0)
     return compute_metric_score(values, rule.threshold, rule.alpha)
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -11,30 +12,81 @@ from ase.md.langevin import Langevin
 from ase.md.verlet import VelocityVerlet
 
 from mlipaudit.backends.contract import SystemRun
-from mlipaudit.backends.dynamics import append_frame, initial_velocities, temperature_of, unphysical
+from mlipaudit.backends.dynamics import (
+    append_frame,
+    has_ended,
+    initial_velocities,
+    resume,
+    temperature_of,
+    unphysical,
+)
 from mlipaudit.failures import Failure
 from mlipaudit.protocol import Ensemble
+
+ENGINE = "ase"
 
 
 def simulate_with_ase(run: SystemRun) -> None:
     """Advance `run.atoms`, whose calculator is attached, by the run's protocol."""
-    protocol, trajectory = run.protocol, run.trajectory
-    run.atoms.set_velocities(initial_velocities(run.atoms, protocol.temperature_kelvin, run.seed))
-    dynamics = _integrator(run)
-    for step in range(protocol.num_steps + 1):
+    rng = np.random.default_rng((*run.seed, 1))  # its own stream: the seed itself makes the starting velocities
+    first = _start(run, rng)
+    dynamics = _integrator(run, rng)
+    for step in range(first, run.protocol.num_steps + 1):
         if step:
             dynamics.step()
-        trajectory.failure = _check(run, step=step, frame=len(trajectory.steps))
-        if trajectory.failure:
-            return
-        if step % protocol.snapshot_interval == 0:
-            _sample(run, step=step)
-        due = step % protocol.log_interval == 0 or step == protocol.num_steps
-        if due and run.report(step):
-            return
+        if _look(run, step=step):
+            break
+        if run.checkpoints and run.checkpoints.due(run):
+            run.checkpoints.write(run, ENGINE, _state(run, rng, step=step))
+    else:
+        step = run.protocol.num_steps
+    if run.checkpoints:
+        run.checkpoints.write(run, ENGINE, _state(run, rng, step=step))
 
 
-def _integrator(run: SystemRun) -> Any:
+def _start(run: SystemRun, rng: np.random.Generator) -> int:
+    """Put the run where it was left, or at its beginning; the first step to take, 0 for none but the look at it."""
+    protocol = run.protocol
+    known = resume(run, ENGINE)
+    if known is None:
+        run.atoms.set_velocities(initial_velocities(run.atoms, protocol.temperature_kelvin, run.seed))
+        return 0
+    step = int(known["step"])
+    run.atoms.positions = known["position"]
+    run.atoms.set_momenta(known["momentum"])
+    rng.bit_generator.state = json.loads(str(known["random"]))
+    ended = has_ended(run, step)
+    if run.meter:
+        run.meter.add(protocol.num_steps if ended else step)
+    return protocol.num_steps + 1 if ended else step + 1
+
+
+def _look(run: SystemRun, *, step: int) -> bool:
+    """Check the state, sample it and report it where due; whether the run is over."""
+    protocol, trajectory = run.protocol, run.trajectory
+    trajectory.failure = _check(run, step=step, frame=len(trajectory.steps))
+    if trajectory.failure:
+        if run.meter:
+            run.meter.add(protocol.num_steps - max(step - 1, 0))
+        return True
+    if step % protocol.snapshot_interval == 0:
+        _sample(run, step=step)
+    if run.meter and step:
+        run.meter.add(1)
+    due = step % protocol.log_interval == 0 or step == protocol.num_steps
+    return due and run.report(step)
+
+
+def _state(run: SystemRun, rng: np.random.Generator, *, step: int) -> dict[str, np.ndarray]:
+    return {
+        "position": run.atoms.positions,
+        "momentum": run.atoms.get_momenta(),
+        "random": np.array(json.dumps(rng.bit_generator.state)),
+        "step": np.array(step),
+    }
+
+
+def _integrator(run: SystemRun, rng: np.random.Generator) -> Any:
     timestep = run.protocol.timestep_fs * units.fs
     if run.protocol.ensemble is Ensemble.NVE:
         return VelocityVerlet(run.atoms, timestep)
@@ -43,8 +95,7 @@ def _integrator(run: SystemRun) -> Any:
         timestep,
         temperature_K=run.protocol.temperature_kelvin,
         friction=run.protocol.friction_per_ps / (1000.0 * units.fs),
-        # Its own stream: the seed itself made the starting velocities.
-        rng=np.random.default_rng((*run.seed, 1)),
+        rng=rng,
         fixcm=False,
     )
 
@@ -65,10 +116,9 @@ def _check(run: SystemRun, *, step: int, frame: int) -> Failure | None:
 
 def _sample(run: SystemRun, *, step: int) -> None:
     append_frame(
-        run.trajectory,
+        run,
         step=step,
         positions=run.atoms.positions,
-        velocities=run.atoms.get_velocities(),
         potential_energy=run.atoms.get_potential_energy(),
         kinetic_energy=run.atoms.get_kinetic_energy(),
     )

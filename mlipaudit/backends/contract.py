@@ -7,6 +7,7 @@ fails costs only itself. Energies are in eV, forces in eV/Å.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,16 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mlipaudit.backends.frames import Frames
 from mlipaudit.failures import Failure, FailureKind
 
 if TYPE_CHECKING:
     from ase import Atoms
 
     from mlipaudit.backends.calibration import Calibration
-    from mlipaudit.protocol import MolecularDynamics
+    from mlipaudit.backends.checkpoints import Checkpoints
+    from mlipaudit.protocol import Minimisation, MolecularDynamics
 
 CountProgress = Callable[[int, int], None]
 """Called with how many systems are done, of how many."""
+TellProgress = Callable[[str, int, int], None]
+"""Called with what is being done, how much is done, of how much."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +41,27 @@ class Prediction:
     """eV: the error that the model's own floating-point precision leaves in the energy, where that is known."""
 
 
+@dataclass(frozen=True)
+class Relaxation:
+    """Where the minimisation of one system ended, converged or not."""
+
+    positions: np.ndarray
+    """Å, [atoms, 3]: the last geometry."""
+    energy: float
+    """eV"""
+    max_force: float
+    """eV/Å: the largest force on an atom there."""
+    num_steps: int
+    converged: bool
+
+
 @dataclass
 class Trajectory:
     """Sampled frames of one system; stops early with a `failure` when the dynamics left the physical range."""
 
     steps: list[int] = field(default_factory=list)
-    positions: list[np.ndarray] = field(default_factory=list)
-    """Å, unwrapped; one [atoms, 3] array per frame."""
-    velocities: list[np.ndarray] = field(default_factory=list)
-    """In sqrt(eV/u), as ASE has them."""
+    positions: Frames = field(default_factory=Frames)
+    """Å, unwrapped; one [atoms, 3] array per frame, the starting one included. None where not asked for."""
     potential_energy: list[float] = field(default_factory=list)
     """eV"""
     kinetic_energy: list[float] = field(default_factory=list)
@@ -116,23 +133,48 @@ class Backend(ABC):
             answers[i] = require_valid(prediction, len(systems[i]))
         return answers
 
-    def simulate(
-        self,
-        systems: Sequence[Atoms],
-        protocol: MolecularDynamics,
-        *,
-        engine: str | None = None,
-        seed: int = 0,
-        observer: Observer | None = None,
-    ) -> list[Trajectory | Failure]:
-        """Molecular dynamics of many systems.
+    def minimise(
+        self, systems: Sequence[Atoms], protocol: Minimisation, *, progress: TellProgress | None = None
+    ) -> list[Relaxation | Failure]:
+        """Relax the geometries of many systems, all at once: each step asks for the forces of those still moving.
 
         Args:
             systems: starting structures; they are not changed.
             protocol: settings.
+            progress: called with how many have come to rest.
+
+        Returns:
+            Per system the last geometry, converged or not, or a failure.
+        """
+        from mlipaudit.backends.relaxation import minimise
+
+        return minimise(self, systems, protocol, progress=progress or _quiet)
+
+    def simulate(
+        self,
+        systems: Sequence[Atoms],
+        protocol: MolecularDynamics | Sequence[MolecularDynamics],
+        *,
+        engine: str | None = None,
+        seed: int = 0,
+        names: Sequence[str] | None = None,
+        observer: Observer | None = None,
+        progress: TellProgress | None = None,
+        checkpoints: Checkpoints | None = None,
+        keep_positions: bool = True,
+    ) -> list[Trajectory | Failure]:
+        """Molecular dynamics of many systems, together where the backend can.
+
+        Args:
+            systems: starting structures; they are not changed.
+            protocol: settings, the same for all systems or one per system.
             engine: one of `engines`, the first of them by default.
             seed: system i starts from and is driven by random numbers of `[seed, i]`.
+            names: of the systems, for messages and checkpoints; their numbers by default.
             observer: see `Observer`.
+            progress: called with the steps done, of all systems together.
+            checkpoints: where unfinished runs are kept, and continued from.
+            keep_positions: whether trajectories hold positions, or energies only.
 
         Returns:
             A trajectory per system, which may have ended early with a failure, or a failure where none began.
@@ -143,22 +185,30 @@ class Backend(ABC):
         engine = engine or next(iter(self.engines), "none")
         if engine not in self.engines:
             raise ValueError(f"engine {engine!r} is not one of {self.engines}")
-        results: list[Trajectory | Failure] = []
-        for index, atoms in enumerate(systems):
-            run = SystemRun(index, atoms.copy(), protocol, (seed, index), observer)
-            refusal = self._reject(atoms)
-            results.append(refusal if refusal else self._try_to_simulate(run, engine))
+        protocols = [protocol] * len(systems) if not isinstance(protocol, Sequence) else protocol
+        names = names or [str(index) for index in range(len(systems))]
+        meter = StepMeter(progress or _quiet, sum(p.num_steps for p in protocols))
+        results: list[Any] = [self._reject(atoms) for atoms in systems]
+        runs = [
+            SystemRun(i, atoms.copy(), own, (seed, i), name, observer, meter, checkpoints, keep_positions)
+            for i, (atoms, own, name) in enumerate(zip(systems, protocols, names, strict=True))
+            if results[i] is None
+        ]
+        self._simulate_all(runs, engine)
+        for run in runs:
+            results[run.index] = run.outcome
         return results
 
-    def _try_to_simulate(self, run: SystemRun, engine: str) -> Trajectory | Failure:
+    def _simulate_all(self, runs: Sequence[SystemRun], engine: str) -> None:
+        """One system after the other, unless a backend knows better."""
+        for run in runs:
+            self._try_to_simulate(run, engine)
+
+    def _try_to_simulate(self, run: SystemRun, engine: str) -> None:
         try:
             self._simulate(run, engine)
         except (Exception, SystemExit) as error:  # around a system: it costs only itself
-            failure = Failure.from_exception(error)
-            if not run.trajectory.steps:
-                return failure
-            run.trajectory.failure = failure.model_copy(update={"frame": len(run.trajectory.steps)})
-        return run.trajectory
+            run.fail(Failure.from_exception(error))
 
     def calibrate(self) -> Calibration:
         """Speed of the device itself: the default device of jax, whatever the model runs on."""
@@ -193,6 +243,25 @@ class Backend(ABC):
         return Failure(kind=FailureKind.MISSING_ELEMENTS, message=f"the model does not cover {symbols}")
 
 
+class StepMeter:
+    """Adds up the steps of all systems, from whatever thread, for the one progress of a call."""
+
+    def __init__(self, tell: TellProgress, total: int) -> None:
+        self._tell, self._total, self._done = tell, total, 0
+        self._lock = threading.Lock()
+
+    def add(self, steps: int) -> None:
+        """Count steps that were done, or that will not be."""
+        with self._lock:
+            self._done += steps
+            self._tell("steps", self._done, self._total)
+
+    def say(self, what: str) -> None:
+        """Tell something else in between."""
+        with self._lock:
+            self._tell(what, self._done, self._total)
+
+
 @dataclass
 class SystemRun:
     """One system on its way through molecular dynamics."""
@@ -201,8 +270,29 @@ class SystemRun:
     atoms: Atoms
     protocol: MolecularDynamics
     seed: tuple[int, ...]
+    name: str = ""
     observer: Observer | None = None
+    meter: StepMeter | None = None
+    checkpoints: Checkpoints | None = None
+    keep_positions: bool = True
     trajectory: Trajectory = field(default_factory=Trajectory)
+    start: np.ndarray = field(init=False)
+    """Å: positions before the first step."""
+
+    def __post_init__(self) -> None:
+        self.start = self.atoms.positions.copy()
+
+    @property
+    def outcome(self) -> Trajectory | Failure:
+        """The trajectory, or why there is none."""
+        trajectory = self.trajectory
+        return trajectory if trajectory.steps or not trajectory.failure else trajectory.failure
+
+    def fail(self, failure: Failure) -> None:
+        """End with a failure; frames stay."""
+        frame = len(self.trajectory.steps)
+        located = failure.model_copy(update={"frame": frame}) if frame and failure.frame is None else failure
+        self.trajectory.failure = located
 
     def report(self, step: int, *, compiled: bool = False) -> bool:
         """Tell the observer; True when it wants to stop."""
@@ -267,4 +357,8 @@ def require_valid(prediction: Prediction | Failure, num_atoms: int) -> Predictio
 
 
 def _silent(done: int, total: int) -> None:
+    pass
+
+
+def _quiet(what: str, done: int, total: int) -> None:
     pass

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from ase import Atoms, units
 
-from mlipaudit.backends.contract import Trajectory
+from mlipaudit.backends.contract import SystemRun
 from mlipaudit.failures import Failure, FailureKind
 from mlipaudit.protocol import MolecularDynamics
 
@@ -29,22 +29,36 @@ def temperature_of(kinetic_energy: float, num_atoms: int) -> float:
     return 2.0 * kinetic_energy / (3.0 * num_atoms * units.kB)
 
 
+def resume(run: SystemRun, engine: str) -> dict[str, np.ndarray] | None:
+    """The state that an unfinished run was left in, its trajectory so far put back; None where it begins anew."""
+    if run.checkpoints is None:
+        return None
+    state = run.checkpoints.read(run, engine)
+    if state is None:
+        if run.keep_positions:
+            run.trajectory.positions = run.checkpoints.frames(run)
+        return None
+    if run.meter and not has_ended(run, int(state["step"])):
+        run.meter.say(f"{run.name}: continuing from step {state['step']}")
+    return state
+
+
+def has_ended(run: SystemRun, step: int) -> bool:
+    """Whether a run that has come to a step is over."""
+    return step >= run.protocol.num_steps or run.trajectory.failure is not None
+
+
 def append_frame(
-    trajectory: Trajectory,
-    *,
-    step: int,
-    positions: np.ndarray,
-    velocities: np.ndarray,
-    potential_energy: float,
-    kinetic_energy: float,
+    run: SystemRun, *, step: int, positions: np.ndarray, potential_energy: float, kinetic_energy: float
 ) -> None:
     """Store one sampled frame."""
+    trajectory = run.trajectory
     trajectory.steps.append(step)
-    trajectory.positions.append(np.array(positions))
-    trajectory.velocities.append(np.array(velocities))
+    if run.keep_positions:
+        trajectory.positions.append(positions)
     trajectory.potential_energy.append(float(potential_energy))
     trajectory.kinetic_energy.append(float(kinetic_energy))
-    trajectory.temperature.append(temperature_of(float(kinetic_energy), len(positions)))
+    trajectory.temperature.append(temperature_of(float(kinetic_energy), len(run.atoms)))
 
 
 def unphysical(

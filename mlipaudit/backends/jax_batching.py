@@ -96,8 +96,15 @@ def plan_batches(structures: Sequence[Structure], target_edges: int) -> list[tup
     batches: list[list[int]] = []
     for periodic in (False, True):
         own = [i for i in by_size if structures[i].periodic is periodic]
-        batches += _filled(own, structures, _rooms(own, structures, target_edges)[0])
+        batches += _filled(own, structures, _room_for(own, structures, target_edges))
     return _with_shapes(batches, structures, target_edges)
+
+
+def _room_for(indices: Sequence[int], structures: Sequence[Structure], target_edges: int) -> Shape:
+    """The largest room, unless two batches of the middle one are enough: less padding, and often a shape less."""
+    largest, middle, _ = _rooms(indices, structures, target_edges)
+    alone = all(_fits([structures[i]], middle) for i in indices)
+    return middle if alone and len(_filled(indices, structures, middle)) == 2 else largest
 
 
 def _rooms(indices: Sequence[int], structures: Sequence[Structure], target_edges: int) -> list[Shape]:

@@ -1,46 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Molecular dynamics of an mlip force field on jax_md.
+"""Molecular dynamics of an mlip force field: the program that the device runs.
 
-mlip's own `JaxMDSimulationEngine` is not used, for five of the promises of DESIGN section 6: a neighbour list that
-keeps overflowing makes it run one episode for ever; it stores every step of an episode rather than the sampled ones;
-it looks for explosions between episodes only; it rebuilds an all-pairs neighbour list twice per step; and it compiles
-anew for every run. Here jax_md integrates, and the neighbour list is kept in two layers: pairs within cutoff plus
-skin are found on the host every few dozen steps, and every step sifts those within the cutoff, so that the model sees
-no pair too many. A step that the list does not cover is thrown away and repeated with a new list; the trajectory does
-not depend on when that happens.
+mlip's own `JaxMDSimulationEngine` is not used, for promises of DESIGN section 6 that it does not keep: a neighbour
+list that keeps overflowing makes it run one episode for ever; one exploded system ends a batch; it stores every step
+of an episode rather than the sampled ones; it looks for explosions between episodes only; it rebuilds an all-pairs
+neighbour list twice per step; and it compiles anew for every run. Here jax_md integrates, many systems as one graph,
+and the neighbour list is kept in two layers: pairs within cutoff plus skin are found on the host every few dozen steps
+(`jax_batch`), and every step sifts those within the cutoff, so that the model sees no pair too many.
+
+A step is taken by all systems or by none: one that the list does not cover is thrown away and repeated with a new
+list, so that trajectories do not depend on when that happens. A system that leaves the physical range stays where it
+was, feels and exerts nothing any more, and the others go on. Random numbers depend on a system's own key, the step and
+the atom's number within its system only, so that company changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from ase import units
-from jax_md import simulate
+from jax.ops import segment_max, segment_sum
 from mlip.graph import Graph
 from mlip.models import ForceField
 
-from mlipaudit.backends.contract import SystemRun, Trajectory
-from mlipaudit.backends.dynamics import append_frame, initial_velocities, temperature_of, unphysical
-from mlipaudit.backends.graph_calculator import grown
-from mlipaudit.backends.jax_batching import Edges, Shape, Structure, find_edges, pack, pack_edges
-from mlipaudit.failures import Failure, FailureKind
+from mlipaudit.backends.deferred import deferring
+from mlipaudit.backends.jax_batching import Shape
 from mlipaudit.protocol import Ensemble
 
-if TYPE_CHECKING:
-    from mlipaudit.backends.mlip_force_field import ForceFieldBackend
-
-SKIN = 1.0
-"""Å added to the cutoff for the outer list; an atom may move half of it before the list is rebuilt."""
+with deferring("jax_md.rigid_body"):  # which computes shapes that nobody needs here, for ten seconds
+    from jax_md import simulate
 
 
 class Outer(NamedTuple):
-    """Candidate pairs on the device; the last one, and all padding, joins the spare atom to itself."""
+    """Candidate pairs; the last one, and all padding, joins the spare atom to itself."""
 
     senders: jax.Array
     receivers: jax.Array
@@ -55,37 +50,51 @@ class Outers(NamedTuple):
     long: Outer | None
 
 
-class Settings(NamedTuple):
-    """Numbers of the protocol in ASE units: arguments of the program, so that they do not compile anew."""
+class Topology(NamedTuple):
+    """Which atom is whose. The last system is a spare one, of the padding atoms."""
 
-    timestep: float
-    thermal_energy: float
-    friction: float
-    max_kinetic_energy: float
-    max_move: float
-    """How far an atom may be from where the outer list was built: half the skin."""
+    system: jax.Array
+    """[atoms]"""
+    local: jax.Array
+    """[atoms]: number of the atom within its system."""
+
+
+class Settings(NamedTuple):
+    """Numbers of the protocols in ASE units, one per system: arguments of the program, so they do not compile anew."""
+
+    timestep: jax.Array
+    thermal_energy: jax.Array
+    friction: jax.Array
+    max_kinetic_energy: jax.Array
+    key: jax.Array
 
 
 class Status(NamedTuple):
     """Why a chunk of steps ended early."""
 
     stale: jax.Array
-    """An atom would have moved too far for the outer list; the step was not taken."""
+    """[systems]: an atom would have moved too far for the outer list; the step was not taken."""
     overflow: jax.Array
     """More pairs within the cutoff than the program has room for; the step was not taken."""
-    finite: jax.Array
-    exploded: jax.Array
 
 
 class State(NamedTuple):
     """Everything that changes from step to step."""
 
-    md: simulate.NVTLangevinState
-    energy: jax.Array
+    md: simulate.NVEState
+    energies: jax.Array
+    """eV, [atoms]: parts of the potential energy; the host adds them up in double precision."""
     kinetic_energy: jax.Array
+    """eV, [systems]"""
     step: jax.Array
+    alive: jax.Array
+    """[systems]"""
+    failed_at: jax.Array
+    """[systems]: step at which a system left the physical range, or -1."""
+    finite: jax.Array
+    """[systems]: whether it was finite then."""
     pairs: tuple[jax.Array, jax.Array]
-    """Pairs within the cutoffs at the last attempted step: short range, long range."""
+    """[systems]: pairs within the cutoffs at the last attempted step: short range, long range."""
     status: Status
 
 
@@ -93,7 +102,7 @@ class Forces(NamedTuple):
     """What the model says about one set of positions."""
 
     forces: jax.Array
-    energy: jax.Array
+    energies: jax.Array
     pairs: tuple[jax.Array, jax.Array]
 
 
@@ -104,211 +113,86 @@ class Program:
     force_field: ForceField
     ensemble: Ensemble
     capacity: Shape
+    max_move: float
+    """Å that an atom may be from where the outer list was built."""
 
 
-def simulate_with_jax_md(backend: ForceFieldBackend, run: SystemRun) -> None:
-    """Advance a system by the run's protocol.
+class Inputs(NamedTuple):
+    """What does not change during a chunk."""
 
-    Raises:
-        NeighbourOverflowError: a neighbour list kept growing.
-    """
-    simulation, protocol, trajectory = Simulation(backend, run), run.protocol, run.trajectory
-    simulation.start()
-    for stop in [0, *run.stops()]:
-        trajectory.failure = simulation.advance_to(stop, frame=len(trajectory.steps))
-        if trajectory.failure:
-            return
-        if stop % protocol.snapshot_interval == 0:
-            simulation.sample(trajectory)
-        due = stop % protocol.log_interval == 0 or stop == protocol.num_steps
-        if due and run.report(stop, compiled=simulation.take_compiled()):
-            return
-
-
-class Simulation:
-    """One system: its state and neighbour lists, on host and device."""
-
-    def __init__(self, backend: ForceFieldBackend, run: SystemRun) -> None:
-        self.backend, self.run, self.atoms = backend, run, run.atoms
-        self.num_atoms = len(run.atoms)
-        self.energy_of_atoms = backend.energy_of_atoms(run.atoms.numbers)
-        self.settings = _settings(run)
-        self._growths = {"pairs": 0, "short": 0, "long": 0}
-        self._room = {"short": 0, "long": 0}
-        self._compiled = False
-
-    def start(self) -> None:
-        """Neighbour lists, velocities, and a state before step 0, whose forces are not known yet."""
-        structure = self.backend.structure(self.atoms)
-        self._make_room(len(structure.edges), _length(structure.long_range))
-        self._rebuild()
-        velocities = initial_velocities(self.atoms, self.run.protocol.temperature_kelvin, self.run.seed)
-        mass = np.append(self.atoms.get_masses(), 1.0)[:, None].astype(np.float32)
-        md = simulate.NVTLangevinState(
-            position=_with_spare(self.atoms.positions),
-            momentum=_with_spare(velocities) * mass,
-            force=jnp.zeros((self.num_atoms + 1, 3)),
-            mass=jnp.asarray(mass),
-            rng=jax.random.key(np.random.SeedSequence((*self.run.seed, 1)).generate_state(1)[0]),
-        )
-        zero = jnp.zeros((), jnp.int32)
-        self.state = State(md, jnp.zeros(()), jnp.zeros(()), zero - 1, (zero, zero), _RUNNING)
-
-    def advance_to(self, step: int, *, frame: int) -> Failure | None:
-        """Run up to a step, with new lists as often as needed.
-
-        Raises:
-            NeighbourOverflowError: a list kept growing.
-        """
-        rebuilt_at = None
-        while True:
-            # A step of no length evaluates the first forces and moves nothing: one program serves both.
-            settings = self.settings if step else self.settings._replace(timestep=0.0)
-            self.state = self._run_until(step, settings)
-            status, now, pairs = jax.device_get((self.state.status, self.state.step, self.state.pairs))
-            if not (status.stale or status.overflow):
-                return self._failure(frame=frame)
-            if status.stale and rebuilt_at == now:
-                message = f"an atom moved more than {SKIN / 2} Å in step {now + 1}"
-                return Failure(kind=FailureKind.EXPLODED, message=message, frame=frame)
-            if status.overflow:
-                self._make_room(*(int(count) for count in pairs))
-            self.atoms.positions = np.asarray(self.state.md.position[:-1], np.float64)
-            self._rebuild()
-            rebuilt_at = now if status.stale else None
-
-    def sample(self, trajectory: Trajectory) -> None:
-        """Fetch the current frame."""
-        state = jax.device_get(self.state._replace(md=self.state.md.set(rng=None)))
-        append_frame(
-            trajectory,
-            step=int(state.step),
-            positions=state.md.position[:-1],
-            velocities=state.md.momentum[:-1] / state.md.mass[:-1],
-            potential_energy=float(state.energy) + self.energy_of_atoms,
-            kinetic_energy=state.kinetic_energy,
-        )
-
-    def take_compiled(self) -> bool:
-        """Whether anything was compiled since the last call."""
-        compiled, self._compiled = self._compiled, False
-        return compiled
-
-    def _run_until(self, step: int, settings: Settings) -> State:
-        state = self.state._replace(status=_RUNNING)
-        key = (self.program, tuple(self._room.values()))
-        self._compiled |= key not in self.backend.md_programs
-        self.backend.md_programs.add(key)
-        state = _advance(self.program, self.backend.params, self.graph, state, self.outers, settings, step)
-        return jax.block_until_ready(state)
-
-    def _make_room(self, pairs: int, long_range_pairs: int | None) -> None:
-        self._growths["pairs"] += 1
-        growths = self._growths["pairs"]
-        capacity = Shape(
-            atoms=self.num_atoms + 1,
-            edges=grown(pairs, growths=growths),
-            graphs=2,
-            long_range_edges=None if long_range_pairs is None else grown(long_range_pairs, growths=growths),
-            periodic=bool(self.atoms.pbc.any()),
-        )
-        self.program = Program(self.backend.skeleton, self.run.protocol.ensemble, capacity)
-        bare = Structure(self.atoms, _NO_EDGES, None if long_range_pairs is None else _NO_EDGES)
-        self.graph = jax.device_put(pack([bare], capacity))
-
-    def _rebuild(self) -> None:
-        """Find the outer lists at the current positions."""
-        short_cutoff, long_cutoff = self.backend.cutoff, self.backend.force_field.long_range_cutoff_distance
-        self.outers = Outers(
-            built_at=_with_spare(self.atoms.positions),
-            short=self._outer("short", short_cutoff),
-            long=None if long_cutoff is None else self._outer("long", long_cutoff),
-        )
-
-    def _outer(self, which: str, cutoff: float) -> Outer:
-        edges = find_edges(self.atoms, cutoff + SKIN)
-        needed = len(edges) + 1
-        if needed > self._room[which]:
-            self._growths[which] += 1
-            self._room[which] = grown(needed, growths=self._growths[which])
-        padded = pack_edges([edges], [0], self._room[which], self.num_atoms)
-        return Outer(*jax.device_put((padded.senders, padded.receivers, padded.shifts)))
-
-    def _failure(self, *, frame: int) -> Failure | None:
-        status, kinetic, step = jax.device_get((self.state.status, self.state.kinetic_energy, self.state.step))
-        return unphysical(
-            finite=bool(status.finite),
-            temperature=temperature_of(float(kinetic), self.num_atoms),
-            step=int(step),
-            frame=frame,
-            protocol=self.run.protocol,
-        )
-
-
-_NO_EDGES = Edges(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros((0, 3), np.float32))
-_RUNNING = Status(*map(np.array, (False, False, True, False)))  # type: ignore[arg-type]
-
-
-def _settings(run: SystemRun) -> Settings:
-    protocol = run.protocol
-    limit = protocol.temperature_kelvin + protocol.max_temperature_rise_kelvin
-    return Settings(
-        timestep=protocol.timestep_fs * units.fs,
-        thermal_energy=units.kB * protocol.temperature_kelvin,
-        friction=protocol.friction_per_ps / (1000.0 * units.fs),
-        max_kinetic_energy=1.5 * len(run.atoms) * units.kB * limit,
-        max_move=SKIN / 2,
-    )
-
-
-def _with_spare(array: np.ndarray) -> jax.Array:
-    """Device array with one more row, of the spare atom."""
-    return jnp.asarray(np.vstack([array, np.zeros(3)]), jnp.float32)
-
-
-def _length(edges: Edges | None) -> int | None:
-    return None if edges is None else len(edges)
+    params: Any
+    graph: Graph
+    topology: Topology
+    outers: Outers
+    settings: Settings
 
 
 @partial(jax.jit, static_argnums=0)
-def _advance(
-    program: Program, params: Any, graph: Graph, state: State, outers: Outers, settings: Settings, until: int
-) -> State:
-    """Steps until `until`, or until one cannot be taken or shows a failure."""
-    force = partial(_forces, program, params, graph, outers)
+def advance(program: Program, inputs: Inputs, state: State, until: int) -> State:
+    """Steps until `until`, or until one cannot be taken, or no system is left."""
 
     def running(state: State) -> jax.Array:
-        status = state.status
-        return (state.step < until) & ~status.stale & ~status.overflow & status.finite & ~status.exploded
+        refused = state.status.stale.any() | state.status.overflow
+        return (state.step < until) & ~refused & state.alive.any()
 
-    def step(state: State) -> State:
-        md, new = _integrate(state.md, settings, program.ensemble, force)
-        kinetic = 0.5 * jnp.sum(jnp.square(md.momentum) / md.mass)
-        status = _judge(program.capacity, md, new, kinetic, outers, settings)
-        taken = State(md, new.energy, kinetic, state.step + 1, new.pairs, status)
-        refused = state._replace(pairs=new.pairs, status=status)
-        return jax.tree.map(partial(jnp.where, status.stale | status.overflow), refused, taken)
-
-    return jax.lax.while_loop(running, step, state)
+    return jax.lax.while_loop(running, partial(_step, program, inputs), state)
 
 
-def _integrate(
-    md: simulate.NVTLangevinState,
-    settings: Settings,
-    ensemble: Ensemble,
-    force: Callable[[jax.Array], Forces],
-) -> tuple[simulate.NVTLangevinState, Forces]:
-    """One step: BAOAB for Langevin (10.1063/1.4916312), velocity Verlet for NVE."""
-    half = settings.timestep / 2
-    md = simulate.momentum_step(md, half)
+def _step(program: Program, inputs: Inputs, state: State) -> State:
+    """One step of all systems, or none."""
+    md, new = _integrate(program, inputs, state)
+    system, num_systems = inputs.topology.system, state.alive.shape[0]
+    kinetic = 0.5 * segment_sum(jnp.sum(jnp.square(md.momentum) / md.mass, axis=-1), system, num_systems)
+    broken = ~(jnp.isfinite(new.forces).all(axis=-1) & jnp.isfinite(new.energies))
+    finite = (segment_max(broken.astype(jnp.int32), system, num_systems) <= 0) & jnp.isfinite(kinetic)
+    sane = finite & (kinetic <= inputs.settings.max_kinetic_energy)
+    moved = segment_max(jnp.sum(jnp.square(md.position - inputs.outers.built_at), axis=-1), system, num_systems)
+    short, long = (jnp.sum(pairs) for pairs in new.pairs)
+    capacity = program.capacity
+    overflow = (short > capacity.edges) | (long > (capacity.long_range_edges or 0))
+    stale = state.alive & sane & (moved > program.max_move**2)
+    accepted = (state.alive & sane)[system]
+    taken = State(
+        md=jax.tree.map(lambda new, old: jnp.where(accepted[:, None], new, old), md, state.md),
+        energies=jnp.where(accepted, new.energies, state.energies),
+        kinetic_energy=jnp.where(state.alive, kinetic, state.kinetic_energy),
+        step=state.step + 1,
+        alive=state.alive & sane,
+        failed_at=jnp.where(state.alive & ~sane, state.step + 1, state.failed_at),
+        finite=jnp.where(state.alive, finite, state.finite),
+        pairs=new.pairs,
+        status=Status(jnp.zeros_like(stale), jnp.zeros_like(overflow)),
+    )
+    refused = state._replace(pairs=new.pairs, status=Status(stale, overflow))
+    return jax.tree.map(partial(jnp.where, stale.any() | overflow), refused, taken)
+
+
+def _integrate(program: Program, inputs: Inputs, state: State) -> tuple[simulate.NVEState, Forces]:
+    """BAOAB for Langevin (10.1063/1.4916312), velocity Verlet for NVE.
+
+    Before step 0 the time step is zero: that evaluates the first forces and moves nothing.
+    """
+    settings, system = inputs.settings, inputs.topology.system
+    timestep = jnp.where(state.alive & (state.step >= 0), settings.timestep, 0.0)
+    half = timestep[system][:, None] / 2
+    md = simulate.momentum_step(state.md, half)
     md = simulate.position_step(md, _shift, half)
-    if ensemble is Ensemble.NVT_LANGEVIN:
-        md = simulate.stochastic_step(md, settings.timestep, settings.thermal_energy, settings.friction)
+    if program.ensemble is Ensemble.NVT_LANGEVIN:
+        md = md.set(momentum=_thermostat(md, timestep, inputs, state.step))
     md = simulate.position_step(md, _shift, half)
-    new = force(md.position)
-    md = simulate.momentum_step(md.set(force=new.forces), half)
-    # The spare atom rests, so that it heats nothing.
-    return md.set(momentum=md.momentum.at[-1].set(0.0)), new
+    new = _forces(program, inputs, md.position, state.alive)
+    return simulate.momentum_step(md.set(force=new.forces), half), new
+
+
+def _thermostat(md: simulate.NVEState, timestep: jax.Array, inputs: Inputs, step: jax.Array) -> jax.Array:
+    """Momenta after the exact Ornstein-Uhlenbeck step of the Langevin equation."""
+    settings, (system, local) = inputs.settings, inputs.topology
+    kept = jnp.exp(-settings.friction * timestep)
+    width = jnp.sqrt(settings.thermal_energy * (1 - jnp.square(kept)))
+    keys = jax.vmap(jax.random.fold_in, (0, None))(settings.key, step)
+    own = jax.vmap(jax.random.fold_in)(keys[system], local)
+    noise = jax.vmap(lambda key: jax.random.normal(key, (3,)))(own)
+    return kept[system][:, None] * md.momentum + width[system][:, None] * jnp.sqrt(md.mass) * noise
 
 
 def _shift(position: jax.Array, displacement: jax.Array, **_: Any) -> jax.Array:
@@ -316,56 +200,60 @@ def _shift(position: jax.Array, displacement: jax.Array, **_: Any) -> jax.Array:
     return position + displacement
 
 
-def _judge(
-    capacity: Shape,
-    md: simulate.NVTLangevinState,
-    new: Forces,
-    kinetic: jax.Array,
-    outers: Outers,
-    settings: Settings,
-) -> Status:
-    moved = jnp.max(jnp.sum(jnp.square(md.position - outers.built_at)[:-1], axis=-1))
-    finite = jnp.isfinite(new.forces).all() & jnp.isfinite(new.energy) & jnp.isfinite(kinetic)
-    exploded = finite & (kinetic > settings.max_kinetic_energy)
-    short, long = new.pairs
-    overflow = (short > capacity.edges) | (long > (capacity.long_range_edges or 0))
-    sane = finite & ~exploded
-    return Status(sane & (moved > settings.max_move**2), sane & overflow, finite, exploded)
-
-
-def _forces(program: Program, params: Any, graph: Graph, outers: Outers, position: jax.Array) -> Forces:
-    """Energy (eV) and forces (eV/Å) at given positions, from the pairs that are within the cutoff there."""
+def _forces(program: Program, inputs: Inputs, position: jax.Array, alive: jax.Array) -> Forces:
+    """Energies (eV) and forces (eV/Å) at given positions, from the pairs that are within the cutoff there."""
     from mlipaudit.backends.mlip_force_field import evaluate
 
-    field, capacity = program.force_field, program.capacity
-    cell = graph.globals.cell[0]
-    short, num_short = _sift(outers.short, position, cell, field.cutoff_distance, capacity.edges)
+    field, capacity, graph = program.force_field, program.capacity, inputs.graph
+    sift = partial(_sift, position=position, alive=alive, inputs=inputs, periodic=capacity.periodic)
+    short, counts = sift(inputs.outers.short, cutoff=field.cutoff_distance, room=capacity.edges)
     changes: dict[str, Any] = {
         "nodes": graph.nodes.replace(positions=position),
         "senders": short.senders,
         "receivers": short.receivers,
-        "n_edge": jnp.stack([num_short, capacity.edges - num_short]),
+        "n_edge": counts.at[-1].add(capacity.edges - jnp.sum(counts)),
         "edges": graph.edges.replace(shifts=short.shifts if capacity.periodic else None),
     }
-    num_long = jnp.zeros_like(num_short)
-    if outers.long is not None:
+    long_counts = jnp.zeros_like(counts)
+    if inputs.outers.long is not None:
         room = capacity.long_range_edges or 0
-        long, num_long = _sift(outers.long, position, cell, field.long_range_cutoff_distance, room)
+        long, long_counts = sift(inputs.outers.long, cutoff=field.long_range_cutoff_distance, room=room)
         changes |= {
             "senders_long_range": long.senders,
             "receivers_long_range": long.receivers,
-            "n_edge_long_range": jnp.stack([num_long, room - num_long]),
+            "n_edge_long_range": long_counts.at[-1].add(room - jnp.sum(long_counts)),
             "edges_long_range": graph.edges_long_range.replace(shifts=long.shifts if capacity.periodic else None),
         }
-    answers = evaluate(field, params, graph.replace(**changes), forces=True)
-    energy = jnp.sum(answers["node_energy"][:-1]) if "node_energy" in answers else answers["energy"].reshape(-1)[0]
-    return Forces(answers["forces"].at[-1].set(0.0), energy, (num_short, num_long))
+    answers = evaluate(field, inputs.params, graph.replace(**changes), forces=True)
+    spare = inputs.topology.system == alive.shape[0] - 1
+    forces = jnp.where(spare[:, None], 0.0, answers["forces"])  # the spare atoms rest, so that they heat nothing
+    return Forces(forces, jnp.where(spare, 0.0, _by_atom(answers, graph, inputs.topology)), (counts, long_counts))
 
 
-def _sift(outer: Outer, position: jax.Array, cell: jax.Array, cutoff: float, room: int) -> tuple[Outer, jax.Array]:
-    """The candidate pairs within `cutoff`, in order, padded to `room`; and how many there are."""
-    vectors = position[outer.receivers] - position[outer.senders] + outer.shifts @ cell
-    spare = position.shape[0] - 1
-    inside = (jnp.sum(jnp.square(vectors), axis=-1) <= cutoff**2) & (outer.senders != spare)
+def _by_atom(answers: dict[str, jax.Array], graph: Graph, topology: Topology) -> jax.Array:
+    """Parts of the energies that add up to each system's; where the model gives totals only, equal ones."""
+    if "node_energy" in answers:
+        return answers["node_energy"].reshape(-1)
+    share = answers["energy"].reshape(-1) / jnp.maximum(graph.n_node, 1)
+    return share[topology.system]
+
+
+def _sift(
+    outer: Outer,
+    *,
+    position: jax.Array,
+    alive: jax.Array,
+    inputs: Inputs,
+    periodic: bool,
+    cutoff: float,
+    room: int,
+) -> tuple[Outer, jax.Array]:
+    """The candidate pairs of living systems within `cutoff`, in order, padded to `room`; and their number by system."""
+    system = inputs.topology.system[outer.senders]
+    vectors = position[outer.receivers] - position[outer.senders]
+    if periodic:
+        vectors += jnp.einsum("ei,eij->ej", outer.shifts, inputs.graph.globals.cell[system])
+    inside = (jnp.sum(jnp.square(vectors), axis=-1) <= cutoff**2) & alive[system]
     (chosen,) = jnp.nonzero(inside, size=room, fill_value=outer.senders.shape[0] - 1)
-    return Outer(*(array[chosen] for array in outer)), jnp.sum(inside, dtype=jnp.int32)
+    counts = segment_sum(inside.astype(jnp.int32), system, alive.shape[0], indices_are_sorted=True)
+    return Outer(*(array[chosen] for array in outer)), counts

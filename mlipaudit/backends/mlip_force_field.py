@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -46,8 +47,7 @@ class ForceFieldBackend(Backend):
         self.force_field = force_field
         self._programs: dict[bool, Any] = {}
         self._forward: dict[Shape, tuple[Any, float]] = {}
-        self.md_programs: set[Hashable] = set()
-        """Programs and shapes that dynamics has compiled."""
+        self.md = Dynamics()
 
     @property
     def allowed_atomic_numbers(self) -> frozenset[int]:
@@ -208,15 +208,29 @@ class ForceFieldBackend(Backend):
             for own, part, structure in zip(_energies(answers, sizes), parts, structures, strict=True)
         ]
 
-    def _simulate(self, run: SystemRun, engine: str) -> None:
-        if engine == "jax_md":
-            # jax_md takes six seconds to import: only those who move atoms pay for it.
-            from mlipaudit.backends.jax_dynamics import simulate_with_jax_md
+    def _simulate_all(self, runs: Sequence[SystemRun], engine: str) -> None:
+        if engine != "jax_md":
+            return super()._simulate_all(runs, engine)
+        # jax_md takes a second to import: only those who move atoms pay for it.
+        from mlipaudit.backends.jax_planner import simulate_together
 
-            simulate_with_jax_md(self, run)
-        else:
-            run.atoms.calc = GraphCalculator(self)
-            simulate_with_ase(run)
+        simulate_together(self, runs)
+
+    def _simulate(self, run: SystemRun, engine: str) -> None:
+        run.atoms.calc = GraphCalculator(self)
+        simulate_with_ase(run)
+
+
+@dataclass
+class Dynamics:
+    """What simulations of one force field share between calls and threads."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    waiting: dict[Hashable, threading.Lock] = field(default_factory=dict)
+    """Per program and shapes: held while they compile."""
+    compiled: set[Hashable] = field(default_factory=set)
+    batches_pay: bool | None = None
+    """Whether systems are faster together than one by one on this device; None until it was measured."""
 
 
 class _Patience:

@@ -1,0 +1,439 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Systems that advance together through molecular dynamics: neighbour lists, samples and failures on the host."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from ase import Atoms, units
+
+from mlipaudit.backends.contract import SystemRun
+from mlipaudit.backends.dynamics import append_frame, initial_velocities, temperature_of, unphysical
+from mlipaudit.backends.graph_calculator import grown
+from mlipaudit.backends.jax_batching import Edges, Shape, Structure, find_edges, pack, pack_edges
+from mlipaudit.backends.jax_dynamics import (
+    Inputs,
+    Outer,
+    Outers,
+    Program,
+    Settings,
+    State,
+    Status,
+    Topology,
+    advance,
+    simulate,
+)
+from mlipaudit.failures import Failure, FailureKind, NeighbourOverflowError
+
+if TYPE_CHECKING:
+    from mlipaudit.backends.mlip_force_field import ForceFieldBackend
+
+SKIN = 1.0
+"""Å added to the cutoff for the outer list; an atom may move half of it before the list is rebuilt."""
+CHUNK_SECONDS = 5.0
+"""Longest time on the device without a look at the clock, at progress and at whether to stop."""
+ENGINE = "jax_md"
+
+
+@dataclass
+class Room:
+    """Capacity that batches of one class start with, so that they share one compiled program."""
+
+    atoms: int
+    pairs: int
+    long_pairs: int
+    outer: int
+    outer_long: int
+
+    @classmethod
+    def around(cls, needs: Sequence[Room]) -> Room:
+        """Room for the largest of several."""
+        return cls(*(max(getattr(n, name) for n in needs) for name in cls.__dataclass_fields__))
+
+    @classmethod
+    def together(cls, needs: Sequence[Room]) -> Room:
+        """Room for all of several at once."""
+        return cls(*(sum(getattr(n, name) for n in needs) for name in cls.__dataclass_fields__))
+
+    @classmethod
+    def needed_by(cls, backend: ForceFieldBackend, atoms: Atoms) -> Room:
+        """What one system takes at its starting positions."""
+        long = backend.force_field.long_range_cutoff_distance
+
+        def count(cutoff: float | None) -> int:
+            return 0 if cutoff is None else len(find_edges(atoms, cutoff))
+
+        outer_long = None if long is None else long + SKIN
+        return cls(len(atoms), count(backend.cutoff), count(long), count(backend.cutoff + SKIN), count(outer_long))
+
+
+class Batch:
+    """Systems in one program, their state and neighbour lists on host and device."""
+
+    def __init__(self, backend: ForceFieldBackend, runs: Sequence[SystemRun], room: Room) -> None:
+        self.backend, self.runs = backend, list(runs)
+        self.atoms = [run.atoms for run in runs]
+        self._sizes = [len(atoms) for atoms in self.atoms]
+        self._starts = np.cumsum([0, *self._sizes]).tolist()
+        self._constants = [backend.energy_of_atoms(atoms.numbers) for atoms in self.atoms]
+        self._open = [True] * len(self.runs)
+        self._counted = [0] * len(self.runs)
+        self._growths = {"pairs": 0, "outer": 0, "outer_long": 0}
+        self._room = replace(room, atoms=max(room.atoms, self._starts[-1]))
+        self._compiled = False
+        self.seconds_per_step: float | None = None
+        self.compile_seconds: float | None = None
+
+    # Starting and ending
+
+    def start(self, states: Sequence[dict[str, np.ndarray] | None]) -> None:
+        """Neighbour lists, and the state to begin with: a checkpoint's, or one before step 0 without forces.
+
+        Args:
+            states: one per system, all at the same step.
+        """
+        for atoms, known in zip(self.atoms, states, strict=True):
+            if known is not None:
+                atoms.positions = known["position"]
+        if states[0] is not None:
+            self._counted = [int(states[0]["step"])] * len(self.runs)
+        self._make_room(self._room.pairs, self._room.long_pairs)
+        self._room.outer = grown(self._room.outer + 1, growths=1)
+        self._room.outer_long = grown(self._room.outer_long + 1, growths=1)
+        self._rebuild()
+        first = [
+            self._first_state(run) if known is None else known
+            for run, known in zip(self.runs, states, strict=True)
+        ]
+        self.state = self._as_state(first)
+
+    def _first_state(self, run: SystemRun) -> dict[str, np.ndarray]:
+        velocities = initial_velocities(run.atoms, run.protocol.temperature_kelvin, run.seed)
+        zeros = np.zeros((len(run.atoms), 3))
+        return {
+            "position": run.atoms.positions,
+            "momentum": velocities * run.atoms.get_masses()[:, None],
+            "force": zeros,
+            "energies": zeros[:, 0],
+            "kinetic_energy": np.array(0.0),
+            "step": np.array(-1),
+        }
+
+    def _as_state(self, parts: Sequence[dict[str, np.ndarray]]) -> State:
+        def joined(name: str, width: tuple[int, ...] = (3,)) -> jax.Array:
+            padded = np.zeros((self._room.atoms + 1, *width), np.float32)
+            padded[: self._starts[-1]] = np.concatenate([part[name] for part in parts])
+            return jnp.asarray(padded)
+
+        mass = np.ones((self._room.atoms + 1, 1), np.float32)
+        mass[: self._starts[-1], 0] = np.concatenate([atoms.get_masses() for atoms in self.atoms])
+        slots = len(parts) + 1
+        no_pairs = jnp.zeros(slots, jnp.int32)
+        return State(
+            md=simulate.NVEState(joined("position"), joined("momentum"), joined("force"), jnp.asarray(mass)),
+            energies=joined("energies", ()),
+            kinetic_energy=jnp.asarray([*(float(part["kinetic_energy"]) for part in parts), 0.0], jnp.float32),
+            step=jnp.asarray(int(parts[0]["step"]), jnp.int32),
+            alive=jnp.asarray([*self._open, False]),
+            failed_at=no_pairs - 1,
+            finite=no_pairs == 0,
+            pairs=(no_pairs, no_pairs),
+            status=self._running(),
+        )
+
+    def _running(self) -> Status:
+        return Status(jnp.zeros(len(self.runs) + 1, bool), jnp.zeros((), bool))
+
+    def states(self) -> list[dict[str, np.ndarray]]:
+        """Where every system is now, as `start` takes it and a checkpoint keeps it."""
+        state = jax.device_get(self.state)
+        arrays = {
+            "position": state.md.position,
+            "momentum": state.md.momentum,
+            "force": state.md.force,
+            "energies": state.energies,
+        }
+        return [
+            {name: np.array(array[start:end]) for name, array in arrays.items()}
+            | {"kinetic_energy": np.array(kinetic), "step": np.array(state.step)}
+            for start, end, kinetic in zip(
+                self._starts[:-1], self._starts[1:], state.kinetic_energy[:-1], strict=True
+            )
+        ]
+
+    @property
+    def open(self) -> list[bool]:
+        """Which systems are not over."""
+        return list(self._open)
+
+    def close(self) -> None:
+        """End all that are not over, without a word."""
+        self._open = [False] * len(self.runs)
+
+    # Running
+
+    def run(self, *, until: int | None = None, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Advance all systems to the ends of their protocols, or as far as `until`.
+
+        Raises:
+            RuntimeError: the device is out of memory, among others; systems and samples are as they were.
+        """
+        step = int(self.state.step)
+        if step < 0:
+            step = self._advance_and_look(0)
+        while any(self._open) and (until is None or step < until) and not stopped():
+            stop = self._next_stop(step)
+            step = self._advance_and_look(stop)
+
+    def _next_stop(self, step: int) -> int:
+        """The next step at which a system wants a look, but not further than a few seconds away."""
+        stops = (next_stop(run, step) for run, is_open in zip(self.runs, self._open, strict=True) if is_open)
+        reachable = (
+            step + max(1, int(CHUNK_SECONDS / self.seconds_per_step)) if self.seconds_per_step else step + 20
+        )
+        return min(*stops, reachable)
+
+    def _advance_and_look(self, stop: int) -> int:
+        self._advance_to(stop)
+        self._note_failures(stop)
+        due = [i for i, is_open in enumerate(self._open) if is_open]
+        self._sample([i for i in due if stop % self.runs[i].protocol.snapshot_interval == 0], stop)
+        for i in due:
+            self._count(i, stop)
+            if self._report(i, stop):
+                self._close(i)
+        self._keep(due)
+        return stop
+
+    def _report(self, i: int, stop: int) -> bool:
+        """Tell the observer if it is due; whether the system has come to its end."""
+        run = self.runs[i]
+        last = stop == run.protocol.num_steps
+        if not last and stop % run.protocol.log_interval:
+            return False
+        compiled = self._compiled
+        self._compiled &= i != len(self.runs) - 1  # the last to be told
+        return run.report(stop, compiled=compiled) or last
+
+    def _count(self, i: int, steps: int) -> None:
+        """Progress, as far as it is not yet told."""
+        if (meter := self.runs[i].meter) and steps > self._counted[i]:
+            meter.add(steps - self._counted[i])
+        self._counted[i] = max(steps, self._counted[i])
+
+    def _advance_to(self, stop: int) -> None:
+        """Run up to a step, with new lists as often as needed."""
+        rebuilt_at = -2
+        while True:
+            self.state = self._run_until(stop)
+            status, now, pairs = jax.device_get((self.state.status, self.state.step, self.state.pairs))
+            if not (status.stale.any() or status.overflow):
+                return
+            if status.stale.any() and rebuilt_at == now:
+                message = f"an atom moved more than {SKIN / 2} Å in step {now + 1}"
+                for i in np.flatnonzero(status.stale[:-1]).tolist():
+                    self._end(i, Failure(kind=FailureKind.EXPLODED, message=message))
+            if status.overflow:
+                self._grow(pairs)
+            self._fetch_positions()
+            self._rebuild()
+            rebuilt_at = now if status.stale.any() else -2
+
+    def _run_until(self, stop: int) -> State:
+        state = self.state._replace(status=self._running())
+        inputs = Inputs(self.backend.params, self.graph, self.topology, self.outers, self.settings)
+        key = (self.program, len(self.runs), self._room.outer, self._room.outer_long)
+        before, clock = int(state.step), time.perf_counter()
+        with first_time(self.backend, key) as compiles:
+            new = jax.block_until_ready(advance(self.program, inputs, state, stop))
+        seconds = time.perf_counter() - clock
+        if compiles:
+            self.compile_seconds, self._compiled = seconds, True
+        elif int(new.step) > before:
+            self.seconds_per_step = seconds / (int(new.step) - before)
+        return new
+
+    # Failures
+
+    def _note_failures(self, stop: int) -> None:
+        """Name what the device has found."""
+        failed_at, finite, kinetic = jax.device_get(
+            (self.state.failed_at, self.state.finite, self.state.kinetic_energy)
+        )
+        for i, run in enumerate(self.runs):
+            if self._open[i] and failed_at[i] >= 0:
+                failure = unphysical(
+                    finite=bool(finite[i]),
+                    temperature=temperature_of(float(kinetic[i]), self._sizes[i]),
+                    step=int(failed_at[i]),
+                    frame=len(run.trajectory.steps),
+                    protocol=run.protocol,
+                )
+                self._end(i, failure or Failure(kind=FailureKind.EXPLODED, message=f"in step {failed_at[i]}"))
+
+    def _end(self, i: int, failure: Failure) -> None:
+        """A system that leaves with a failure."""
+        self.runs[i].fail(failure)
+        self._count(i, self.runs[i].protocol.num_steps)
+        self._close(i)
+
+    def _close(self, i: int) -> None:
+        self._open[i] = False
+        self.state = self.state._replace(alive=self.state.alive.at[i].set(False))
+        self._checkpoint([i])
+
+    def _grow(self, pairs: tuple[np.ndarray, np.ndarray]) -> None:
+        """More room for pairs; at the limit, the system whose list has grown most leaves instead."""
+        try:
+            self._make_room(*(int(counts.sum()) for counts in pairs))
+        except NeighbourOverflowError as error:
+            growth = np.where([*self._open], pairs[0][:-1] / np.maximum(self._pairs_at_start(), 1), -1.0)
+            self._end(int(growth.argmax()), Failure.from_exception(error))
+
+    # Samples
+
+    def _sample(self, due: Sequence[int], step: int) -> None:
+        if not due:
+            return
+        position, energies, kinetic = jax.device_get(
+            (self.state.md.position, self.state.energies, self.state.kinetic_energy)
+        )
+        for i in due:
+            own = slice(self._starts[i], self._starts[i + 1])
+            append_frame(
+                self.runs[i],
+                step=step,
+                positions=position[own],
+                potential_energy=float(energies[own].sum(dtype=np.float64)) + self._constants[i],
+                kinetic_energy=kinetic[i],
+            )
+
+    def _keep(self, due: Sequence[int]) -> None:
+        """Write checkpoints if it is time."""
+        still = [i for i in due if self._open[i]]
+        if still and (kept := self.runs[still[0]].checkpoints) and kept.due(self.runs[still[0]]):
+            self._checkpoint(still)
+
+    def _checkpoint(self, indices: Sequence[int]) -> None:
+        if not any(self.runs[i].checkpoints for i in indices):
+            return
+        states = self.states()
+        for i in indices:
+            run = self.runs[i]
+            if run.checkpoints:
+                run.checkpoints.write(run, ENGINE, states[i])
+
+    # Neighbours
+
+    def _make_room(self, pairs: int, long_pairs: int) -> None:
+        self._growths["pairs"] += 1
+        growths = self._growths["pairs"]
+        has_long = self.backend.force_field.long_range_cutoff_distance is not None
+        capacity = Shape(
+            atoms=self._room.atoms + 1,
+            edges=grown(pairs, growths=growths),
+            graphs=len(self.runs) + 1,
+            long_range_edges=grown(long_pairs, growths=growths) if has_long else None,
+            periodic=any(bool(atoms.pbc.any()) for atoms in self.atoms),
+        )
+        ensemble = self.runs[0].protocol.ensemble
+        self.program = Program(self.backend.skeleton, ensemble, capacity, SKIN / 2)
+        bare = [Structure(atoms, _NO_EDGES, _NO_EDGES if has_long else None) for atoms in self.atoms]
+        self.graph = jax.device_put(pack(bare, capacity))
+        self.topology, self.settings = self._topology(capacity), self._settings()
+
+    def _topology(self, capacity: Shape) -> Topology:
+        system = np.full(capacity.atoms, len(self.runs), np.int32)
+        local = np.zeros(capacity.atoms, np.int32)
+        for i, (start, size) in enumerate(zip(self._starts[:-1], self._sizes, strict=True)):
+            system[start : start + size] = i
+            local[start : start + size] = np.arange(size)
+        return Topology(*jax.device_put((system, local)))
+
+    def _settings(self) -> Settings:
+        rows = [_numbers(run) for run in self.runs]
+        columns = [jnp.asarray([*column, column[0]], jnp.float32) for column in zip(*rows, strict=True)]
+        seeds = [np.random.SeedSequence((*run.seed, 1)).generate_state(1)[0] for run in self.runs]
+        keys = jax.vmap(jax.random.key)(jnp.asarray([*seeds, 0], jnp.uint32))
+        timestep, thermal_energy, friction, limit = columns
+        return Settings(timestep, thermal_energy, friction, limit, keys)
+
+    def _fetch_positions(self) -> None:
+        position = np.asarray(self.state.md.position, np.float64)
+        for atoms, start, end in zip(self.atoms, self._starts[:-1], self._starts[1:], strict=True):
+            atoms.positions = position[start:end]
+
+    def _rebuild(self) -> None:
+        """Find the outer lists at the current positions."""
+        short, long = self.backend.cutoff, self.backend.force_field.long_range_cutoff_distance
+        built_at = np.zeros((self._room.atoms + 1, 3), np.float32)
+        built_at[: self._starts[-1]] = np.concatenate([atoms.positions for atoms in self.atoms])
+        self.outers = Outers(
+            built_at=jnp.asarray(built_at),
+            short=self._outer("outer", short),
+            long=None if long is None else self._outer("outer_long", long),
+        )
+
+    def _outer(self, which: str, cutoff: float) -> Outer:
+        none = Edges(*(array[:0] for array in (_NO_EDGES.senders, _NO_EDGES.receivers, _NO_EDGES.shifts)))
+        lists = [
+            find_edges(atoms, cutoff + SKIN) if is_open else none
+            for atoms, is_open in zip(self.atoms, self._open, strict=True)
+        ]
+        needed = sum(map(len, lists)) + 1
+        if needed > getattr(self._room, which):
+            self._growths[which] += 1
+            setattr(self._room, which, grown(needed, growths=1 + self._growths[which]))
+        padded = pack_edges(lists, self._starts[:-1], getattr(self._room, which), self._room.atoms)
+        return Outer(*jax.device_put((padded.senders, padded.receivers, padded.shifts)))
+
+    def _pairs_at_start(self) -> np.ndarray:
+        starts = [a.copy() for a in self.atoms]
+        for atoms, run in zip(starts, self.runs, strict=True):
+            atoms.positions = run.start
+        return np.array([len(find_edges(atoms, self.backend.cutoff)) for atoms in starts])
+
+
+_NO_EDGES = Edges(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros((0, 3), np.float32))
+
+
+def next_stop(run: SystemRun, step: int) -> int:
+    """The first step after `step` at which a run halts for a frame or a report, or ends."""
+    protocol = run.protocol
+    marks = ((step // every + 1) * every for every in (protocol.snapshot_interval, protocol.log_interval))
+    return min(*marks, protocol.num_steps)
+
+
+def _numbers(run: SystemRun) -> tuple[float, float, float, float]:
+    """Time step, thermal energy, friction and the limit of the kinetic energy, in ASE units."""
+    protocol = run.protocol
+    limit = protocol.temperature_kelvin + protocol.max_temperature_rise_kelvin
+    return (
+        protocol.timestep_fs * units.fs,
+        units.kB * protocol.temperature_kelvin,
+        protocol.friction_per_ps / (1000.0 * units.fs),
+        1.5 * len(run.atoms) * units.kB * limit,
+    )
+
+
+@contextmanager
+def first_time(backend: ForceFieldBackend, key: Any) -> Iterator[bool]:
+    """Whether a program is used for the first time, and so compiles; others that need it wait until it has."""
+    shared = backend.md
+    with shared.lock:
+        lock = shared.waiting.setdefault(key, threading.Lock())
+    if key in shared.compiled:
+        yield False
+        return
+    with lock:
+        compiles = key not in shared.compiled
+        yield compiles
+        shared.compiled.add(key)
