@@ -81,9 +81,7 @@ def find_paths(
     return results
 
 
-def find_path(
-    reaction: Endpoints, ends: tuple[Relaxation, Relaxation], protocol: ElasticBand
-) -> Search[Path]:
+def find_path(reaction: Endpoints, ends: tuple[Relaxation, Relaxation], protocol: ElasticBand) -> Search[Path]:
     """The way of one band to rest, its ends held where they were relaxed to."""
     from ase.mep import NEB
 
@@ -149,9 +147,7 @@ def _first_failure(ends: Sequence[Relaxation | Failure]) -> Failure | None:
 # The first band
 
 
-def first_band(
-    reaction: Endpoints, ends: tuple[Relaxation, Relaxation], num_images: int
-) -> list[Atoms]:
+def first_band(reaction: Endpoints, ends: tuple[Relaxation, Relaxation], num_images: int) -> list[Atoms]:
     """Images between relaxed ends: interpolated by an image-dependent pair potential (10.1063/1.4878664).
 
     With a transition state, it is an image, and either side of it is interpolated by itself.

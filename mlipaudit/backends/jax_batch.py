@@ -251,14 +251,17 @@ class Batch:
         state = self.state._replace(status=self._running())
         inputs = Inputs(self.backend.params, self.graph, self.topology, self.outers, self.settings)
         key = (self.program, len(self.runs), self._room.outer, self._room.outer_long)
-        before, clock = int(state.step), time.perf_counter()
+        before = int(state.step)
         with first_time(self.backend, key) as compiles:
+            clock = time.perf_counter()  # not while another thread compiles
             new = jax.block_until_ready(advance(self.program, inputs, state, stop))
-        seconds = time.perf_counter() - clock
-        if compiles:
-            self.compile_seconds, self._compiled = seconds, True
-        elif int(new.step) > before:
+            seconds = time.perf_counter() - clock
+            if compiles:
+                self.backend.md.compiled[key] = seconds
+                self._compiled = True
+        if not compiles and int(new.step) > before:
             self.seconds_per_step = seconds / (int(new.step) - before)
+        self.compile_seconds = self.backend.md.compiled[key]
         return new
 
     # Failures
@@ -291,12 +294,21 @@ class Batch:
         self._checkpoint([i])
 
     def _grow(self, pairs: tuple[np.ndarray, np.ndarray]) -> None:
-        """More room for pairs; at the limit, the system whose list has grown most leaves instead."""
+        """More room for pairs."""
         try:
             self._make_room(*(int(counts.sum()) for counts in pairs))
         except NeighbourOverflowError as error:
-            growth = np.where([*self._open], pairs[0][:-1] / np.maximum(self._pairs_at_start(), 1), -1.0)
-            self._end(int(growth.argmax()), Failure.from_exception(error))
+            self._blame(pairs[0][:-1], self.backend.cutoff, error)
+            self._growths["pairs"] = 0  # one system less: still bounded
+
+    def _blame(self, pairs: np.ndarray, cutoff: float, error: NeighbourOverflowError) -> None:
+        """At the limit of growth, the system leaves whose list has grown most since the start."""
+        starts = [atoms.copy() for atoms in self.atoms]
+        for atoms, run in zip(starts, self.runs, strict=True):
+            atoms.positions = run.start
+        before = np.array([len(find_edges(atoms, cutoff)) for atoms in starts])
+        growth = np.where(self._open, pairs / np.maximum(before, 1), -1.0)
+        self._end(int(growth.argmax()), Failure.from_exception(error))
 
     # Samples
 
@@ -383,23 +395,21 @@ class Batch:
         )
 
     def _outer(self, which: str, cutoff: float) -> Outer:
-        none = Edges(*(array[:0] for array in (_NO_EDGES.senders, _NO_EDGES.receivers, _NO_EDGES.shifts)))
         lists = [
-            find_edges(atoms, cutoff + SKIN) if is_open else none
+            find_edges(atoms, cutoff + SKIN) if is_open else _NO_EDGES
             for atoms, is_open in zip(self.atoms, self._open, strict=True)
         ]
         needed = sum(map(len, lists)) + 1
         if needed > getattr(self._room, which):
             self._growths[which] += 1
-            setattr(self._room, which, grown(needed, growths=1 + self._growths[which]))
+            try:
+                setattr(self._room, which, grown(needed, growths=1 + self._growths[which]))
+            except NeighbourOverflowError as error:
+                self._blame(np.array([len(edges) for edges in lists]), cutoff + SKIN, error)
+                self._growths[which] = 0
+                return self._outer(which, cutoff)
         padded = pack_edges(lists, self._starts[:-1], getattr(self._room, which), self._room.atoms)
         return Outer(*jax.device_put((padded.senders, padded.receivers, padded.shifts)))
-
-    def _pairs_at_start(self) -> np.ndarray:
-        starts = [a.copy() for a in self.atoms]
-        for atoms, run in zip(starts, self.runs, strict=True):
-            atoms.positions = run.start
-        return np.array([len(find_edges(atoms, self.backend.cutoff)) for atoms in starts])
 
 
 _NO_EDGES = Edges(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros((0, 3), np.float32))
@@ -436,4 +446,3 @@ def first_time(backend: ForceFieldBackend, key: Any) -> Iterator[bool]:
     with lock:
         compiles = key not in shared.compiled
         yield compiles
-        shared.compiled.add(key)

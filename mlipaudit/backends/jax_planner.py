@@ -287,15 +287,15 @@ def split(
         compile_seconds: of that program.
         threads: that share the work.
     """
-    groups, start, end = [], 0, len(pairs)
-    while start < end:
-        cut = end
-        if seconds_per_step and compile_seconds:
-            price = seconds_per_step / max(pairs[0], 1) / threads
-            saved = {i: sum(steps[i:]) * price * (pairs[start] - pairs[i]) for i in range(start + 1, end)}
-            best = max(saved, key=lambda i: saved[i], default=end)
-            if best < end and saved[best] > compile_seconds:
-                cut = best
-        groups.append((start, cut))
-        start = cut
-    return groups
+    if not (seconds_per_step and compile_seconds):
+        return [(0, len(pairs))]
+    price = seconds_per_step / max(pairs[0], 1) / threads
+
+    def ranges(start: int, end: int) -> list[tuple[int, int]]:
+        saved = {i: sum(steps[i:end]) * price * (pairs[start] - pairs[i]) for i in range(start + 1, end)}
+        cut = max(saved, key=lambda i: saved[i], default=end)
+        if cut == end or saved[cut] <= compile_seconds:
+            return [(start, end)]
+        return ranges(start, cut) + ranges(cut, end)
+
+    return ranges(0, len(pairs))

@@ -228,7 +228,8 @@ class Dynamics:
     lock: threading.Lock = field(default_factory=threading.Lock)
     waiting: dict[Hashable, threading.Lock] = field(default_factory=dict)
     """Per program and shapes: held while they compile."""
-    compiled: set[Hashable] = field(default_factory=set)
+    compiled: dict[Hashable, float] = field(default_factory=dict)
+    """Seconds that each took for that."""
     batches_pay: bool | None = None
     """Whether systems are faster together than one by one on this device; None until it was measured."""
 
