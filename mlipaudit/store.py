@@ -5,6 +5,7 @@
     <output>/<model>/<benchmark>/result.json                 fields of the result, `provenance`, `checksum`
     <output>/<model>/<benchmark>/model_output.<hash>.json    the model's raw answers, to be judged again
     <output>/<model>/<benchmark>/earlier/<task id>/          the same of another identity, replaced by a later run
+    <output>/<model>/<benchmark>/unfinished/                 simulations on their way, while the task has no result
     <output>/<model>/score.json                              score by benchmark, and `overall_score`
 
 Every file is written to a temporary neighbour and moved into place, so that a reader never sees half of one. A
@@ -16,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -34,7 +36,7 @@ OVERALL_SCORE = "overall_score"
 PROVENANCE, CHECKSUM = "provenance", "checksum"
 TEMPORARY = ".writing-"
 """Beginning of the names of files that are not finished."""
-SET_ASIDE, EARLIER = "unreadable", "earlier"
+SET_ASIDE, EARLIER, UNFINISHED = "unreadable", "earlier", "unfinished"
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,14 @@ class ResultStore:
         """Where a task's files are."""
         return self.root / model / benchmark
 
+    def unfinished(self, model: str, benchmark: str) -> Path:
+        """Where simulations are kept until their task is done."""
+        return self.folder(model, benchmark) / UNFINISHED
+
+    def forget_unfinished(self, model: str, benchmark: str) -> None:
+        """Let the next run of a task begin at its beginning."""
+        shutil.rmtree(self.unfinished(model, benchmark), ignore_errors=True)
+
     def write(self, record: TaskRecord) -> Path:
         """Store one finished task and bring its model's score up to date.
 
@@ -126,6 +136,8 @@ class ResultStore:
         for path in folder.glob("model_output.*.json"):
             if path != own:
                 _remove(path)
+        if not record.result.failure:  # else they may go on with more time, or more memory
+            self.forget_unfinished(p.model, p.identity.benchmark)
         self._write_scores(p)
 
     def write_output(self, model: str, benchmark: str, text: str) -> str:

@@ -63,13 +63,11 @@ class Checkpoints:
             "temperature": np.array(trajectory.temperature),
             "failure": np.array(trajectory.failure.model_dump_json() if trajectory.failure else ""),
         }
-        path = self._path(run, "npz")
-        temporary = path.with_suffix(".writing")
-        with temporary.open("wb") as file:
-            np.savez(file, **content)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        try:
+            _write_arrays(self._path(run, "npz"), content)
+        except OSError as error:  # the run itself can go on
+            if run.meter:
+                run.meter.say(f"{run.name}: no checkpoint could be written: {error.strerror}")
         self._last[run.name] = time.monotonic()
 
     def read(self, run: SystemRun, engine: str) -> dict[str, np.ndarray] | None:
@@ -123,3 +121,12 @@ class Checkpoints:
 
     def _path(self, run: SystemRun, ending: str) -> Path:
         return self.folder / f"{run.index}-{re.sub(r'[^A-Za-z0-9_.-]', '_', run.name)[:80]}.{ending}"
+
+
+def _write_arrays(path: Path, content: dict[str, np.ndarray]) -> None:
+    temporary = path.with_suffix(".writing")
+    with temporary.open("wb") as file:
+        np.savez(file, **content)  # type: ignore[arg-type]
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CountProgress = Callable[[int, int], None]
 """Called with how many systems are done, of how many."""
 TellProgress = Callable[[str, int, int], None]
-"""Called with what is being done, how much is done, of how much."""
+"""Called with what is being done, how much is done, of how much; with a total of 0, what to tell once."""
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ class StepMeter:
     def say(self, what: str) -> None:
         """Tell something else in between."""
         with self._lock:
-            self._tell(what, self._done, self._total)
+            self._tell(what, 0, 0)
 
 
 @dataclass

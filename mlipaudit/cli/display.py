@@ -106,6 +106,8 @@ class Display:
             case TaskStarted(index, task):
                 self.running[index] = Running(self._label(index, task))
                 self._update(self.running[index], always=True)
+            case TaskProgress(index, what, _, 0):
+                self._line(f"{self.running[index].label}: {what}")
             case TaskProgress(index, what, done, total):
                 running = self.running[index]
                 self._update(running, always=running.advance(what, done, total))

@@ -57,7 +57,7 @@ class TaskStarted:
 
 @dataclass(frozen=True)
 class TaskProgress:
-    """Task number `index` has done so many of so many."""
+    """Task number `index` has done so many of so many; with a total of 0, something to be told once."""
 
     index: int
     what: str

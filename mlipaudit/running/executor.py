@@ -75,6 +75,8 @@ def _kept(
     """Stored results that count, by number; says of the others why they do not."""
     for job in jobs:
         stored = _best_stored(job.task, store, settings)
+        if settings.fresh:
+            store.forget_unfinished(job.task.model.name, job.task.benchmark)
         if stored is None:
             continue
         why = "--fresh" if settings.fresh else reason_to_repeat(stored, job.task, limit=settings.limit)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from mlipaudit.backends.checkpoints import Checkpoints
 from mlipaudit.benchmark import Benchmark, BenchmarkResult, Progress
 from mlipaudit.errors import ModelLoadError
 from mlipaudit.failures import Failure, TaskTimeoutError
@@ -101,6 +102,7 @@ class Worker:
             progress=progress,
             backend=backend,
             input_data=task.dataset,
+            checkpoints=Checkpoints(self.store.unfinished(task.model.name, task.benchmark), task.identity.task_id),
         )
 
     def _load(self, model: ModelSpec) -> tuple[Any, Backend]:

@@ -143,9 +143,7 @@ def test_a_neighbour_list_that_keeps_growing_ends_with_a_name(engine, backends, 
 def test_an_overflowing_list_grows_and_the_trajectory_goes_on(backends, monkeypatch):
     (roomy,) = backends("tiny_mace").simulate([molecule("CH3OH")], NVE)
     # Room for two pairs only: the very first step overflows.
-    monkeypatch.setattr(
-        jax_batch, "grown", lambda needed, *, growths: 2 if growths == 1 and needed < 31 else 64
-    )
+    monkeypatch.setattr(jax_batch, "grown", lambda needed, *, growths: 2 if growths == 1 and needed < 31 else 64)
     (cramped,) = backends("tiny_mace").simulate([molecule("CH3OH")], NVE)
     assert cramped.failure is None
     np.testing.assert_allclose(cramped.positions, roomy.positions, atol=1e-4)
