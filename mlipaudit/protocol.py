@@ -43,11 +43,22 @@ class Minimisation:
 
 
 @dataclass(frozen=True)
+class Push:
+    """Random displacements of a relaxed geometry, each of them both ways."""
+
+    length: float = 0.05
+    """Å: standard deviation of every coordinate."""
+    num_directions: int = 4
+
+
+@dataclass(frozen=True)
 class Relaxations:
-    """Geometries relaxed one by one; `max_systems` takes the first so many of each set, None takes all."""
+    """Geometries relaxed one by one, then pushed to see that they are held."""
 
     minimisation: Minimisation
-    max_systems: int | None = None
+    push: Push = Push()
+    max_systems: tuple[int, ...] | None = None
+    """The first so many of each set; None takes all."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +70,8 @@ class ElasticBand:
     spring_constant: float
     """eV/Å²"""
     band: Minimisation
-    climbing: Minimisation
+    climbing: Minimisation | None = None
+    """None leaves the highest image where the springs put it."""
     max_systems: int | None = None
 
 
@@ -95,3 +107,5 @@ class Trajectories:
 
     md: MolecularDynamics
     max_systems: int | None = None
+    max_atoms: int | None = None
+    """Larger systems are left out; None takes all."""

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from golden_cases import assert_contains
 
 from mlipaudit.backends.toy import ToyCalculator
 from mlipaudit.benchmarks import (
@@ -41,21 +42,6 @@ RAISES = {
     ("noncovalent_interactions", "all_skipped"): 0.0,
 }
 """Cases in which the reference raises, and the score that ours gives."""
-
-
-def assert_contains(found, expected, path=""):
-    """Every number of the reference is in ours; ours may say more."""
-    if isinstance(expected, dict):
-        for key, value in expected.items():
-            assert_contains(found[key], value, f"{path}.{key}")
-    elif isinstance(expected, list):
-        assert len(found) == len(expected), path
-        for index, (one, other) in enumerate(zip(found, expected, strict=True)):
-            assert_contains(one, other, f"{path}[{index}]")
-    elif isinstance(expected, float):
-        assert found == pytest.approx(expected, rel=1e-9, abs=1e-9), path
-    else:
-        assert found == expected, path
 
 
 def analyze(benchmark, case):

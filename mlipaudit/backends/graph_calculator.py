@@ -27,8 +27,8 @@ def grown(needed: int, *, growths: int) -> int:
     """
     if growths > MAX_GROWTHS:
         raise NeighbourOverflowError(f"the neighbour list grew {growths} times, now to {needed} pairs")
-    # Every spare pair costs as much as a real one: five per cent, in steps of 32.
-    return -(-(int(1.05 * needed) + 16) // 32) * 32
+    # Every spare pair costs as much as a real one, and every growth a compilation: little at first, more from then on.
+    return -(-(int((1.05 if growths == 1 else 1.25) * needed) + 8) // 8) * 8
 
 
 class GraphCalculator(Calculator):

@@ -65,14 +65,19 @@ class Room:
 
     @classmethod
     def needed_by(cls, backend: ForceFieldBackend, atoms: Atoms) -> Room:
-        """What one system takes at its starting positions."""
+        """What one system needs from its starting positions on, and some to spare where more is possible."""
         long = backend.force_field.long_range_cutoff_distance
+        all_pairs = None if atoms.pbc.any() else len(atoms) * (len(atoms) - 1)
 
-        def count(cutoff: float | None) -> int:
-            return 0 if cutoff is None else len(find_edges(atoms, cutoff))
+        def room(cutoff: float | None) -> int:
+            if cutoff is None:
+                return 1
+            spared = grown(len(find_edges(atoms, cutoff)), growths=1)
+            return max(spared if all_pairs is None else min(spared, all_pairs), 1)
 
         outer_long = None if long is None else long + SKIN
-        return cls(len(atoms), count(backend.cutoff), count(long), count(backend.cutoff + SKIN), count(outer_long))
+        short, outer = room(backend.cutoff), room(backend.cutoff + SKIN)
+        return cls(len(atoms), short, room(long), outer + 1, room(outer_long) + 1)  # outer lists end in a spare pair
 
 
 class Batch:
@@ -105,9 +110,7 @@ class Batch:
                 atoms.positions = known["position"]
         if states[0] is not None:
             self._counted = [int(states[0]["step"])] * len(self.runs)
-        self._make_room(self._room.pairs, self._room.long_pairs)
-        self._room.outer = grown(self._room.outer + 1, growths=1)
-        self._room.outer_long = grown(self._room.outer_long + 1, growths=1)
+        self._use_room(self._room.pairs, self._room.long_pairs)
         self._rebuild()
         first = [
             self._first_state(run) if known is None else known
@@ -296,7 +299,8 @@ class Batch:
     def _grow(self, pairs: tuple[np.ndarray, np.ndarray]) -> None:
         """More room for pairs."""
         try:
-            self._make_room(*(int(counts.sum()) for counts in pairs))
+            self._growths["pairs"] += 1
+            self._use_room(*(grown(int(counts.sum()), growths=1 + self._growths["pairs"]) for counts in pairs))
         except NeighbourOverflowError as error:
             self._blame(pairs[0][:-1], self.backend.cutoff, error)
             self._growths["pairs"] = 0  # one system less: still bounded
@@ -345,15 +349,13 @@ class Batch:
 
     # Neighbours
 
-    def _make_room(self, pairs: int, long_pairs: int) -> None:
-        self._growths["pairs"] += 1
-        growths = self._growths["pairs"]
+    def _use_room(self, pairs: int, long_pairs: int) -> None:
         has_long = self.backend.force_field.long_range_cutoff_distance is not None
         capacity = Shape(
             atoms=self._room.atoms + 1,
-            edges=grown(pairs, growths=growths),
+            edges=pairs,
             graphs=len(self.runs) + 1,
-            long_range_edges=grown(long_pairs, growths=growths) if has_long else None,
+            long_range_edges=long_pairs if has_long else None,
             periodic=any(bool(atoms.pbc.any()) for atoms in self.atoms),
         )
         ensemble = self.runs[0].protocol.ensemble
