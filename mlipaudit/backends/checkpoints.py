@@ -64,6 +64,7 @@ class Checkpoints:
             "failure": np.array(trajectory.failure.model_dump_json() if trajectory.failure else ""),
         }
         try:
+            self.folder.mkdir(parents=True, exist_ok=True)
             _write_arrays(self._path(run, "npz"), content)
         except OSError as error:  # the run itself can go on
             if run.meter:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +33,7 @@ from mlipaudit.backends.jax_dynamics import (
     simulate,
 )
 from mlipaudit.failures import Failure, FailureKind, NeighbourOverflowError
+from mlipaudit.protocol import Ensemble
 
 if TYPE_CHECKING:
     from mlipaudit.backends.mlip_force_field import ForceFieldBackend
@@ -43,7 +45,7 @@ CHUNK_SECONDS = 5.0
 ENGINE = "jax_md"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Room:
     """Capacity that batches of one class start with, so that they share one compiled program."""
 
@@ -63,6 +65,18 @@ class Room:
         """Room for all of several at once."""
         return cls(*(sum(getattr(n, name) for n in needs) for name in cls.__dataclass_fields__))
 
+    def holds(self, need: Room) -> bool:
+        """Whether it is enough for a need."""
+        return all(getattr(self, name) >= getattr(need, name) for name in self.__dataclass_fields__)
+
+    def rounded_up(self) -> Room:
+        """The next of few sizes, so that different systems can share a program."""
+        pairs, long, outer, outer_long = (
+            64 * 4 ** max(0, math.ceil(math.log(size / 64, 4)))
+            for size in (self.pairs, self.long_pairs, self.outer, self.outer_long)
+        )
+        return Room(16 * 2 ** max(0, math.ceil(math.log2(self.atoms / 16))), pairs, long, outer, outer_long)
+
     @classmethod
     def needed_by(cls, backend: ForceFieldBackend, atoms: Atoms) -> Room:
         """What one system needs from its starting positions on, and some to spare where more is possible."""
@@ -77,7 +91,25 @@ class Room:
 
         outer_long = None if long is None else long + SKIN
         short, outer = room(backend.cutoff), room(backend.cutoff + SKIN)
-        return cls(len(atoms), short, room(long), outer + 1, room(outer_long) + 1)  # outer lists end in a spare pair
+        return cls(
+            len(atoms), short, room(long), outer + 1, room(outer_long) + 1
+        )  # outer lists end in a spare pair
+
+
+class Compiled(NamedTuple):
+    """What a program is compiled for."""
+
+    program: Program
+    num_systems: int
+    outer: int
+    outer_long: int
+
+    @property
+    def room(self) -> Room:
+        """Capacity of its batches."""
+        capacity = self.program.capacity
+        long = capacity.long_range_edges or 1
+        return Room(capacity.atoms - 1, capacity.edges, long, self.outer, self.outer_long)
 
 
 class Batch:
@@ -253,7 +285,7 @@ class Batch:
     def _run_until(self, stop: int) -> State:
         state = self.state._replace(status=self._running())
         inputs = Inputs(self.backend.params, self.graph, self.topology, self.outers, self.settings)
-        key = (self.program, len(self.runs), self._room.outer, self._room.outer_long)
+        key = Compiled(self.program, len(self.runs), self._room.outer, self._room.outer_long)
         before = int(state.step)
         with first_time(self.backend, key) as compiles:
             clock = time.perf_counter()  # not while another thread compiles
@@ -264,6 +296,7 @@ class Batch:
                 self._compiled = True
         if not compiles and int(new.step) > before:
             self.seconds_per_step = seconds / (int(new.step) - before)
+            self.backend.md.seconds_per_pair = self.seconds_per_step / self.program.capacity.edges
         self.compile_seconds = self.backend.md.compiled[key]
         return new
 
@@ -358,8 +391,7 @@ class Batch:
             long_range_edges=long_pairs if has_long else None,
             periodic=any(bool(atoms.pbc.any()) for atoms in self.atoms),
         )
-        ensemble = self.runs[0].protocol.ensemble
-        self.program = Program(self.backend.skeleton, ensemble, capacity, SKIN / 2)
+        self.program = Program(self.backend.skeleton, capacity, SKIN / 2)
         bare = [Structure(atoms, _NO_EDGES, _NO_EDGES if has_long else None) for atoms in self.atoms]
         self.graph = jax.device_put(pack(bare, capacity))
         self.topology, self.settings = self._topology(capacity), self._settings()
@@ -405,7 +437,8 @@ class Batch:
         if needed > getattr(self._room, which):
             self._growths[which] += 1
             try:
-                setattr(self._room, which, grown(needed, growths=1 + self._growths[which]))
+                more = {which: grown(needed, growths=1 + self._growths[which])}
+                self._room = replace(self._room, **more)
             except NeighbourOverflowError as error:
                 self._blame(np.array([len(edges) for edges in lists]), cutoff + SKIN, error)
                 self._growths[which] = 0
@@ -428,10 +461,11 @@ def _numbers(run: SystemRun) -> tuple[float, float, float, float]:
     """Time step, thermal energy, friction and the limit of the kinetic energy, in ASE units."""
     protocol = run.protocol
     limit = protocol.temperature_kelvin + protocol.max_temperature_rise_kelvin
+    friction = 0.0 if protocol.ensemble is Ensemble.NVE else protocol.friction_per_ps
     return (
         protocol.timestep_fs * units.fs,
         units.kB * protocol.temperature_kelvin,
-        protocol.friction_per_ps / (1000.0 * units.fs),
+        friction / (1000.0 * units.fs),
         1.5 * len(run.atoms) * units.kB * limit,
     )
 

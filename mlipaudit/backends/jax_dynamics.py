@@ -28,7 +28,6 @@ from mlip.models import ForceField
 
 from mlipaudit.backends.deferred import deferring
 from mlipaudit.backends.jax_batching import Shape
-from mlipaudit.protocol import Ensemble
 
 with deferring("jax_md.rigid_body"):  # which computes shapes that nobody needs here, for ten seconds
     from jax_md import simulate
@@ -111,7 +110,6 @@ class Program:
     """What a compiled chunk of steps is made of; the static part of its cache key."""
 
     force_field: ForceField
-    ensemble: Ensemble
     capacity: Shape
     max_move: float
     """Å that an atom may be from where the outer list was built."""
@@ -168,7 +166,7 @@ def _step(program: Program, inputs: Inputs, state: State) -> State:
 
 
 def _integrate(program: Program, inputs: Inputs, state: State) -> tuple[simulate.NVEState, Forces]:
-    """BAOAB for Langevin (10.1063/1.4916312), velocity Verlet for NVE.
+    """BAOAB for Langevin (10.1063/1.4916312), which is velocity Verlet where the friction is zero.
 
     Before step 0 the time step is zero: that evaluates the first forces and moves nothing.
     """
@@ -177,8 +175,7 @@ def _integrate(program: Program, inputs: Inputs, state: State) -> tuple[simulate
     half = timestep[system][:, None] / 2
     md = simulate.momentum_step(state.md, half)
     md = simulate.position_step(md, _shift, half)
-    if program.ensemble is Ensemble.NVT_LANGEVIN:
-        md = md.set(momentum=_thermostat(md, timestep, inputs, state.step))
+    md = md.set(momentum=_thermostat(md, timestep, inputs, state.step))
     md = simulate.position_step(md, _shift, half)
     new = _forces(program, inputs, md.position, state.alive)
     return simulate.momentum_step(md.set(force=new.forces), half), new

@@ -34,6 +34,8 @@ TRIAL_STEPS = 20
 WORTH_A_TRIAL = 20.0
 """Times as long as compiling that a run must take before the other way is tried."""
 CLEARLY_FASTER = 0.9
+COMPILE_SECONDS = 10.0
+"""Of a program that has not been compiled yet: a small MACE on a CPU."""
 
 
 @dataclass
@@ -57,7 +59,7 @@ class Member:
     @property
     def kind(self) -> tuple[Any, ...]:
         """What members of one batch must share."""
-        return str(self.run.protocol.ensemble), bool(self.run.atoms.pbc.any()), self.step
+        return bool(self.run.atoms.pbc.any()), self.step
 
 
 def simulate_together(backend: ForceFieldBackend, runs: Sequence[SystemRun]) -> None:
@@ -157,8 +159,8 @@ def _one_by_one(backend: ForceFieldBackend, members: Sequence[Member]) -> None:
     """Every core takes one system at a time; the first, largest one shows how to group the others."""
     stop = threading.Event()
     if len(members) == 1:
-        return _lane(backend, members[0], members[0].room, None, stop)()
-    first = _try_lane(backend, members[0], Room.around([m.room for m in members]))
+        return _lane(backend, members[0], _room_for(backend, members), None, stop)()
+    first = _try_lane(backend, members[0], _room_for(backend, members))
     lanes: list[Callable[[], Any]] = []
     if first is not None:
         _try(first, members[0].run, lambda: first.run(until=max(members[0].step, 0) + 2 * TRIAL_STEPS))
@@ -172,11 +174,34 @@ def _one_by_one(backend: ForceFieldBackend, members: Sequence[Member]) -> None:
         threads=_cores(),
     )
     for start, end in groups:
-        room = Room.around([m.room for m in members[start:end]])
+        room = _room_for(backend, members[start:end])
         for number in range(start, end):
             lane = first if number == 0 else None
             lanes.append(_lane(backend, members[number], room, lane, stop))
     _in_threads(lanes, stop)
+
+
+def _room_for(backend: ForceFieldBackend, members: Sequence[Member]) -> Room:
+    """Room for the largest, or more than that where the time it costs is less than a program compiled for it."""
+    needed = Room.around([m.room for m in members])
+    if any(m.run.observer for m in members):
+        return needed  # somebody holds a stopwatch
+
+    def costs(room: Room) -> float:
+        steps = sum(m.steps_left for m in members) / min(_cores(), len(members))
+        return steps * backend.md.seconds_per_pair * (room.pairs - needed.pairs)
+
+    periodic = bool(members[0].run.atoms.pbc.any())
+    known = [
+        (key.room, seconds)
+        for key, seconds in list(backend.md.compiled.items())
+        if key.num_systems == 1 and key.program.capacity.periodic is periodic and key.room.holds(needed)
+    ]
+    worth = [room for room, seconds in known if costs(room) < seconds]
+    if worth:
+        return min(worth, key=lambda room: room.pairs)
+    shared = needed.rounded_up()
+    return shared if costs(shared) < COMPILE_SECONDS else needed
 
 
 def _in_batches_of_one_step(backend: ForceFieldBackend, members: Sequence[Member]) -> None:

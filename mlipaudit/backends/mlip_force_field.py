@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -226,10 +226,12 @@ class Dynamics:
     """What simulations of one force field share between calls and threads."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    waiting: dict[Hashable, threading.Lock] = field(default_factory=dict)
+    waiting: dict[Any, threading.Lock] = field(default_factory=dict)
     """Per program and shapes: held while they compile."""
-    compiled: dict[Hashable, float] = field(default_factory=dict)
+    compiled: dict[Any, float] = field(default_factory=dict)
     """Seconds that each took for that."""
+    seconds_per_pair: float = 2e-5
+    """And step, as last measured; before that, of a small MACE on a CPU."""
     batches_pay: bool | None = None
     """Whether systems are faster together than one by one on this device; None until it was measured."""
 
