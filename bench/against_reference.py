@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """This version against mlipaudit 0.1.8: the same model, data and run mode, in turn, each in its own environment.
 
-    python bench/against_reference.py [--run-modes dev fast] [--rounds 1] [--environment FOLDER] [MODEL.zip]
+    python bench/against_reference.py [--parts audit prediction dynamics] [--run-modes dev fast] [--rounds 1]
+        [--md-steps 5000] [--environment FOLDER] [MODEL.zip]
 
 Installs mlipaudit 0.1.8 once. Everything is counted: starting Python, imports, loading the model, compiling. Ours
 begins without a compilation cache, and is then run a second time with the cache that it has made. Needs no internet
@@ -29,6 +30,8 @@ from mlipaudit.data import Embedded
 HERE = Path(__file__).parent
 REFERENCE = "mlipaudit==0.1.8"
 BENCHMARKS = ("conformer_selection", "dihedral_scan", "noncovalent_interactions", "tautomers", "reactivity")
+DYNAMICS = ("bond_length_distribution", "ring_planarity")
+PARTS = ("audit", "prediction", "dynamics")
 DEV_IDS = {"dihedral_scan": ("fragment_001", "fragment_002"), "noncovalent_interactions": ("1.03.03", "1.01.01")}
 """What the reference looks up in `dev`, whatever the data holds."""
 
@@ -42,14 +45,20 @@ def main() -> None:
         data = _lay_out(work / "data")
         # The reference finds the architecture in the file's name.
         model = Path(shutil.copy(args.model, work / "mace_model.zip"))
-        for run_mode in args.run_modes:
-            _compare(python, model, data, run_mode, work=work, rounds=args.rounds)
-        _compare_prediction(python, model, work)
+        if "audit" in args.parts:
+            for run_mode in args.run_modes:
+                _compare(python, model, data, run_mode, work=work, rounds=args.rounds)
+        if "prediction" in args.parts:
+            _compare_prediction(python, model, work)
+        if "dynamics" in args.parts:
+            _compare_dynamics(python, model, data, work=work, steps=args.md_steps, rounds=args.rounds)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", nargs="?", type=Path, default=HERE.parent / "examples" / "example_model.zip")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--md-steps", type=int, default=5000)
     parser.add_argument("--run-modes", nargs="+", default=["dev", "fast"])
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--environment", type=Path, default=HERE.parent / ".reference-env")
@@ -69,7 +78,7 @@ def _reference_python(folder: Path) -> Path:
 
 def _lay_out(folder: Path) -> Path:
     """The embedded data in the reference's layout, with the names that its `dev` mode looks for."""
-    for name in BENCHMARKS:
+    for name in (*BENCHMARKS, *DYNAMICS):
         shutil.copytree(Embedded().fetch(name).path, folder / name)
         (file,) = (folder / name).glob("*.json")
         if name in DEV_IDS:
@@ -170,6 +179,31 @@ def _compare_prediction(python: Path, model: Path, work: Path) -> None:
     difference = max(abs(a - b) for a, b in zip(theirs["energies"], ours["energies"], strict=True))
     print(f"\nprediction alone, warm, 400 molecules: {rates[0]:.0f} and {rates[1]:.0f} structures per second")
     print(f"  ratio {rates[1] / rates[0]:.1f}, largest difference {difference:.1e} eV")
+
+
+def _compare_dynamics(python: Path, model: Path, data: Path, *, work: Path, steps: int, rounds: int) -> None:
+    """The same number of steps of the same molecules, everything counted; ours without a compilation cache."""
+    driver = [str(HERE / "reference_driver.py"), "dynamics", str(model), str(data), str(steps), *DYNAMICS]
+    read = {"read": lambda out: json.loads(out.splitlines()[-1])}
+    tunables = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+    theirs, ours = [], []
+    for number in range(rounds):
+        cache = {"MLIPAUDIT_CACHE": str(work / f"dynamics-cache-{number}")}
+        ours.append(_timed([sys.executable, *driver], **read, **tunables, **cache))
+        theirs.append(_timed([str(python), *driver], **read))
+    print(f"\ndynamics, {steps} steps per molecule: {'0.1.8':>16}{'ours':>20}{'ratio':>8}   compilations  scores")
+    for name in DYNAMICS:
+        one, other = theirs[0][name], ours[0][name]
+        rates = [side["steps"] / side["seconds"] for side in (one, other)]
+        print(
+            f"  {name:<26}{one['seconds']:>7.1f} s {rates[0]:>5.0f}/s{other['seconds']:>9.1f} s {rates[1]:>5.0f}/s"
+            f"{rates[1] / rates[0]:>8.1f}{one['compilations']:>8} / {other['compilations']}"
+            f"   {one['score']:.3f} {other['score']:.3f}"
+        )
+    total = [statistics.median(r["total"] for r in side) for side in (theirs, ours)]
+    memory = [max(side[0][name]["peak_memory_bytes"] for name in DYNAMICS) / 2**30 for side in (theirs, ours)]
+    print(f"  whole process{total[0]:>20.1f} s{total[1]:>17.1f} s{total[0] / total[1]:>14.1f}")
+    print(f"  peak memory {memory[0]:.1f} and {memory[1]:.1f} GiB")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
 python reference_driver.py audit MODEL DATA RUN_MODE BENCHMARK...   (the reference; ours runs its command)
 python reference_driver.py predict MODEL                            (either side)
+python reference_driver.py dynamics MODEL DATA STEPS BENCHMARK...   (either side)
 """
 
 import json
@@ -97,8 +98,66 @@ def predict(model):
     return {"structures_per_second": len(atoms) / sorted(times[1:])[2], "energies": energies}
 
 
+def with_steps(cls, steps):
+    """The benchmark, with a protocol of so many steps and a hundredth as many frames."""
+    module = sys.modules[cls.__module__]
+    if hasattr(module, "SIMULATION_CONFIG"):
+        module.SIMULATION_CONFIG.update(num_steps=steps, snapshot_interval=100, num_episodes=steps // 1000)
+        return cls
+    from dataclasses import replace
+
+    longest = cls.protocols["standard"]
+    md = replace(longest.md, num_steps=steps, snapshot_interval=100, log_interval=1000)
+    return type(cls.__name__, (cls,), {"protocols": {"standard": replace(longest, md=md)}})
+
+
+def dynamics(model, data, steps, *names):
+    """Seconds, steps per second and score of benchmarks that run dynamics of small molecules."""
+    steps, compilations = int(steps), Compilations()
+    if not model_is_reference_s():
+        from mlipaudit.backends.compilation_cache import use_compilation_cache
+
+        use_compilation_cache()
+    compilations.listen()
+    force_field, report = load(model), {}
+    for name in names:
+        cls = with_steps(benchmark_class(name), steps)
+        cls.required_elements = set()
+        before, start = compilations.count, time.perf_counter()
+        benchmark = cls(force_field, data, "standard")
+        benchmark.run_model()
+        seconds = time.perf_counter() - start
+        result = json.loads(benchmark.analyze().model_dump_json())
+        report[name] = {
+            "seconds": seconds,
+            "steps": steps * len(result["molecules"]),
+            "score": result["score"],
+            "compilations": compilations.count - before,
+            "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        }
+    return report
+
+
+def model_is_reference_s():
+    """Whether this environment holds the reference."""
+    from importlib.util import find_spec
+
+    return find_spec("mlipaudit.benchmarks_cli") is not None
+
+
+def benchmark_class(name):
+    """By its name, on either side."""
+    import mlipaudit.benchmarks as benchmarks
+
+    if hasattr(benchmarks, "BENCHMARKS"):
+        return next(cls for cls in benchmarks.BENCHMARKS if cls.name == name)
+    from mlipaudit import registry
+
+    return registry.load(registry.BENCHMARKS, name)
+
+
 if __name__ == "__main__":
-    print(json.dumps({"audit": audit, "predict": predict}[sys.argv[1]](*sys.argv[2:])))
+    print(json.dumps({"audit": audit, "predict": predict, "dynamics": dynamics}[sys.argv[1]](*sys.argv[2:])))
     # The reference's libraries may keep threads.
     sys.stdout.flush()
     os._exit(0)

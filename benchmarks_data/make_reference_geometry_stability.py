@@ -267,7 +267,7 @@ QM9 numbers: {indices}.
 `openff_n20_charged.json`: {charged} closed-shell ions ({names}), computed for this project: GFN2-xTB minima
 without imaginary modes, minimised on with density-fitted DFT at the same level until the largest force was below 0.01 eV/Å,
 and still the declared ion. No Hessian at the DFT. Differences from QM9's calculations: PySCF instead of Gaussian 09, density fitting
-(def2-universal-jkfit), pure d functions instead of Cartesian ones. Minimised again in this way, {checked} of QM9 move
+(def2-universal-jkfit), pure d functions where Gaussian takes Cartesian ones. Minimised again in this way, {checked} of QM9 move
 by at most {shift:.4f} Å (heavy-atom RMSD), against a threshold of 0.075 Å.
 Limits: the ions are in vacuum, and the basis has no diffuse functions: the anions are what this level says, not the best that can be said; with
 two or three heavy atoms the RMSD tells little more than bond lengths; the conformers need not be the lowest; many of QM9's molecules
@@ -321,7 +321,7 @@ def write(workdir: Path, target: Path) -> None:
             largest=max(sizes),
             indices=", ".join(map(str, indices)),
             names="; ".join(ions),
-            checked=", ".join(again),
+            checked=" and ".join(again),
             shift=max(line["rmsd"] for line in again.values()),
         ),
         licence="CC0-1.0",

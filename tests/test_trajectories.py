@@ -198,8 +198,8 @@ def test_the_reason_is_named(cls, how, golden):
 STEPS = {
     "bond_length_distribution": {"dev": 10, "fast": 20_000, "standard": 1_000_000},
     "ring_planarity": {"dev": 10, "fast": 20_000, "standard": 1_000_000},
-    "stability": {"dev": 10, "fast": 10_000, "standard": 100_000},
-    "nve_energy_conservation": {"dev": 100, "fast": 2_000, "standard": 50_000},
+    "stability": {"dev": 10, "fast": 5_000, "standard": 100_000},
+    "nve_energy_conservation": {"dev": 100, "fast": 1_000, "standard": 50_000},
 }
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 INTERVAL_S = 30.0
 """Between two checkpoints: what a kill costs at most, and far more than writing one takes."""
+INTERVAL_VARIABLE = "MLIPAUDIT_CHECKPOINT_SECONDS"
+"""Environment variable for another interval."""
 
 
 @dataclass
@@ -38,7 +40,7 @@ class Checkpoints:
     folder: Path
     identity: str
     """Of the model and the task: what a checkpoint must share to be continued from."""
-    interval_s: float = INTERVAL_S
+    interval_s: float = field(default_factory=lambda: float(os.environ.get(INTERVAL_VARIABLE, INTERVAL_S)))
     _last: dict[str, float] = field(default_factory=dict)
 
     def due(self, run: SystemRun) -> bool:
