@@ -12,6 +12,8 @@ class Ensemble(StrEnum):
 
     NVE = "nve"
     NVT_LANGEVIN = "nvt_langevin"
+    NPT_LANGEVIN = "npt_langevin"
+    """With a Monte-Carlo barostat that scales the positions of molecules."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,10 @@ class MolecularDynamics:
     temperature_kelvin: float = 300.0
     ensemble: Ensemble = Ensemble.NVT_LANGEVIN
     friction_per_ps: float = 2.0
+    pressure_bar: float = 1.01325
+    """For NPT."""
+    barostat_interval: int = 25
+    """Steps between attempts to change the volume, for NPT."""
     max_temperature_rise_kelvin: float = 10_000.0
     """Above the target temperature plus this, the dynamics has exploded (threshold of mlipaudit 0.1.8)."""
 

@@ -68,6 +68,8 @@ class Trajectory:
     """eV"""
     temperature: list[float] = field(default_factory=list)
     """K, of 3N degrees of freedom."""
+    cells: list[np.ndarray] = field(default_factory=list)
+    """Å: lengths of the box per frame, [3]; of NPT only, as it does not change otherwise."""
     failure: Failure | None = None
 
 

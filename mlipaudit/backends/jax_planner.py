@@ -34,6 +34,8 @@ TRIAL_STEPS = 20
 WORTH_A_TRIAL = 20.0
 """Times as long as compiling that a run must take before the other way is tried."""
 CLEARLY_FASTER = 0.9
+HOPE = 0.1
+"""How likely it is that another benchmark will use a program with more room than was needed."""
 COMPILE_SECONDS = 10.0
 """Of a program that has not been compiled yet: a small MACE on a CPU."""
 
@@ -201,7 +203,7 @@ def _room_for(backend: ForceFieldBackend, members: Sequence[Member]) -> Room:
     if worth:
         return min(worth, key=lambda room: room.pairs)
     shared = needed.rounded_up()
-    return shared if costs(shared) < COMPILE_SECONDS else needed
+    return shared if costs(shared) < HOPE * COMPILE_SECONDS else needed
 
 
 def _in_batches_of_one_step(backend: ForceFieldBackend, members: Sequence[Member]) -> None:
