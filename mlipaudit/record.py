@@ -87,6 +87,8 @@ class Provenance(Record):
     """Of the hub edition: revision, commit, and sha256 of the archive."""
     output_sha256: str | None = None
     """Of the stored model output, which `mlipaudit analyze` judges again; None where there is none."""
+    output_from: str | None = None
+    """Benchmark whose answers of the model were judged here as well, for it asks the same; None if it was asked."""
     versions: dict[str, str]
     device: str
     huge_pages: bool = False

@@ -11,6 +11,7 @@ from ase import units
 from ase.md.langevin import Langevin
 from ase.md.verlet import VelocityVerlet
 
+from mlipaudit.backends.barostat import Barostat, barostat_for
 from mlipaudit.backends.contract import SystemRun
 from mlipaudit.backends.dynamics import (
     append_frame,
@@ -29,22 +30,36 @@ ENGINE = "ase"
 def simulate_with_ase(run: SystemRun) -> None:
     """Advance `run.atoms`, whose calculator is attached, by the run's protocol."""
     rng = np.random.default_rng((*run.seed, 1))  # its own stream: the seed itself makes the starting velocities
-    first = _start(run, rng)
+    barostat = barostat_for(run)
+    first = _start(run, rng, barostat)
     dynamics = _integrator(run, rng)
     for step in range(first, run.protocol.num_steps + 1):
         if step:
             dynamics.step()
+        if barostat and barostat.is_due(step):
+            _change_volume(run, barostat, step=step)
         if _look(run, step=step):
             break
         if run.checkpoints and run.checkpoints.due(run):
-            run.checkpoints.write(run, ENGINE, _state(run, rng, step=step))
+            run.checkpoints.write(run, ENGINE, _state(run, rng, barostat, step=step))
     else:
         step = run.protocol.num_steps
     if run.checkpoints:
-        run.checkpoints.write(run, ENGINE, _state(run, rng, step=step))
+        run.checkpoints.write(run, ENGINE, _state(run, rng, barostat, step=step))
 
 
-def _start(run: SystemRun, rng: np.random.Generator) -> int:
+def _change_volume(run: SystemRun, barostat: Barostat, *, step: int) -> None:
+    """Try another volume, and go back to the old one where physics says so."""
+    atoms = run.atoms
+    before, positions, cell = atoms.get_potential_energy(), atoms.positions.copy(), atoms.cell.copy()
+    barostat.propose(atoms, step=step)
+    change = atoms.get_potential_energy() - before
+    if not barostat.decide(step=step, energy_change=change, volume_before=cell.volume):
+        atoms.positions = positions
+        atoms.set_cell(cell)
+
+
+def _start(run: SystemRun, rng: np.random.Generator, barostat: Barostat | None) -> int:
     """Put the run where it was left, or at its beginning; the first step to take, 0 for none but the look at it."""
     protocol = run.protocol
     known = resume(run, ENGINE)
@@ -55,6 +70,9 @@ def _start(run: SystemRun, rng: np.random.Generator) -> int:
     run.atoms.positions = known["position"]
     run.atoms.set_momenta(known["momentum"])
     rng.bit_generator.state = json.loads(str(known["random"]))
+    if barostat:
+        run.atoms.set_cell(known["cell"])
+        barostat.restore(known)
     ended = has_ended(run, step)
     if run.meter:
         run.meter.add(protocol.num_steps if ended else step)
@@ -77,8 +95,12 @@ def _look(run: SystemRun, *, step: int) -> bool:
     return due and run.report(step)
 
 
-def _state(run: SystemRun, rng: np.random.Generator, *, step: int) -> dict[str, np.ndarray]:
+def _state(
+    run: SystemRun, rng: np.random.Generator, barostat: Barostat | None, *, step: int
+) -> dict[str, np.ndarray]:
     return {
+        **(barostat.state() if barostat else {}),
+        "cell": np.array(run.atoms.cell),
         "position": run.atoms.positions,
         "momentum": run.atoms.get_momenta(),
         "random": np.array(json.dumps(rng.bit_generator.state)),

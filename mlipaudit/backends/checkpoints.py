@@ -63,6 +63,7 @@ class Checkpoints:
             "potential_energy": np.array(trajectory.potential_energy),
             "kinetic_energy": np.array(trajectory.kinetic_energy),
             "temperature": np.array(trajectory.temperature),
+            "cells": np.array(trajectory.cells),
             "failure": np.array(trajectory.failure.model_dump_json() if trajectory.failure else ""),
         }
         try:
@@ -106,6 +107,7 @@ class Checkpoints:
         trajectory.failure = Failure.model_validate_json(failure) if failure else None
         for name in ("potential_energy", "kinetic_energy", "temperature"):
             setattr(trajectory, name, content[name].tolist())
+        trajectory.cells = list(content["cells"])
         return {name.removeprefix("state_"): a for name, a in content.items() if name.startswith("state_")}
 
     def _refuse(self, run: SystemRun, why: str) -> None:
@@ -118,7 +120,7 @@ class Checkpoints:
         described: list[Any] = [self.identity, engine, asdict(run.protocol), run.seed, run.keep_positions]
         described += [atoms.info.get("charge"), atoms.pbc.tolist()]
         digest = hashlib.sha256(json.dumps(described, default=str).encode())
-        for array in (atoms.numbers, np.asarray(run.start), np.asarray(atoms.cell)):
+        for array in (atoms.numbers, np.asarray(run.start), run.start_cell):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 

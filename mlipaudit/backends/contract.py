@@ -280,9 +280,11 @@ class SystemRun:
     trajectory: Trajectory = field(default_factory=Trajectory)
     start: np.ndarray = field(init=False)
     """Å: positions before the first step."""
+    start_cell: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         self.start = self.atoms.positions.copy()
+        self.start_cell = np.array(self.atoms.cell)
 
     @property
     def outcome(self) -> Trajectory | Failure:

@@ -8,7 +8,7 @@ from ase import Atoms, units
 
 from mlipaudit.backends.contract import SystemRun
 from mlipaudit.failures import Failure, FailureKind
-from mlipaudit.protocol import MolecularDynamics
+from mlipaudit.protocol import Ensemble, MolecularDynamics
 
 
 def initial_velocities(atoms: Atoms, temperature_kelvin: float, seed: tuple[int, ...]) -> np.ndarray:
@@ -56,6 +56,8 @@ def append_frame(
     trajectory.steps.append(step)
     if run.keep_positions:
         trajectory.positions.append(positions)
+    if run.protocol.ensemble is Ensemble.NPT_LANGEVIN:
+        trajectory.cells.append(run.atoms.cell.lengths())
     trajectory.potential_energy.append(float(potential_energy))
     trajectory.kinetic_energy.append(float(kinetic_energy))
     trajectory.temperature.append(temperature_of(float(kinetic_energy), len(run.atoms)))

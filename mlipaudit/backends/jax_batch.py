@@ -15,7 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from ase import Atoms, units
+from mlip.graph import Graph
 
+from mlipaudit.backends.barostat import barostat_for
 from mlipaudit.backends.contract import SystemRun
 from mlipaudit.backends.dynamics import append_frame, initial_velocities, temperature_of, unphysical
 from mlipaudit.backends.graph_calculator import grown
@@ -123,9 +125,13 @@ class Batch:
         self._constants = [backend.energy_of_atoms(atoms.numbers) for atoms in self.atoms]
         self._open = [True] * len(self.runs)
         self._counted = [0] * len(self.runs)
+        self._barostats = [barostat_for(run) for run in self.runs]
         self._growths = {"pairs": 0, "outer": 0, "outer_long": 0}
         self._room = replace(room, atoms=max(room.atoms, self._starts[-1]))
         self._compiled = False
+        self.graph: Graph
+        self.outers: Outers
+        self.state: State
         self.seconds_per_step: float | None = None
         self.compile_seconds: float | None = None
 
@@ -140,6 +146,10 @@ class Batch:
         for atoms, known in zip(self.atoms, states, strict=True):
             if known is not None:
                 atoms.positions = known["position"]
+                atoms.set_cell(known["cell"])
+        for barostat, known in zip(self._barostats, states, strict=True):
+            if barostat and known is not None:
+                barostat.restore(known)
         if states[0] is not None:
             self._counted = [int(states[0]["step"])] * len(self.runs)
         self._use_room(self._room.pairs, self._room.long_pairs)
@@ -198,9 +208,15 @@ class Batch:
         }
         return [
             {name: np.array(array[start:end]) for name, array in arrays.items()}
-            | {"kinetic_energy": np.array(kinetic), "step": np.array(state.step)}
-            for start, end, kinetic in zip(
-                self._starts[:-1], self._starts[1:], state.kinetic_energy[:-1], strict=True
+            | {"kinetic_energy": np.array(kinetic), "step": np.array(state.step), "cell": np.array(atoms.cell)}
+            | (barostat.state() if barostat else {})
+            for start, end, kinetic, atoms, barostat in zip(
+                self._starts[:-1],
+                self._starts[1:],
+                state.kinetic_energy[:-1],
+                self.atoms,
+                self._barostats,
+                strict=True,
             )
         ]
 
@@ -239,6 +255,7 @@ class Batch:
     def _advance_and_look(self, stop: int) -> int:
         self._advance_to(stop)
         self._note_failures(stop)
+        self._change_volumes(stop)
         due = [i for i, is_open in enumerate(self._open) if is_open]
         self._sample([i for i in due if stop % self.runs[i].protocol.snapshot_interval == 0], stop)
         for i in due:
@@ -282,9 +299,9 @@ class Batch:
             self._rebuild()
             rebuilt_at = now if status.stale.any() else -2
 
-    def _run_until(self, stop: int) -> State:
-        state = self.state._replace(status=self._running())
-        inputs = Inputs(self.backend.params, self.graph, self.topology, self.outers, self.settings)
+    def _run_until(self, stop: int, *, state: State | None = None, settings: Settings | None = None) -> State:
+        state = (state or self.state)._replace(status=self._running())
+        inputs = Inputs(self.backend.params, self.graph, self.topology, self.outers, settings or self.settings)
         key = Compiled(self.program, len(self.runs), self._room.outer, self._room.outer_long)
         before = int(state.step)
         with first_time(self.backend, key) as compiles:
@@ -299,6 +316,80 @@ class Batch:
             self.backend.md.seconds_per_pair = self.seconds_per_step / self.program.capacity.edges
         self.compile_seconds = self.backend.md.compiled[key]
         return new
+
+    # Volumes
+
+    def _change_volumes(self, step: int) -> None:
+        """Try other volumes where it is time for it; those that are refused stay as they were."""
+        due = [i for i, b in enumerate(self._barostats) if b and self._open[i] and b.is_due(step)]
+        if not due:
+            return
+        before, lists, energies = self.state, self.outers, self._energies()
+        self._fetch_positions()
+        old = [(atoms.positions.copy(), atoms.cell.copy()) for atoms in self.atoms]
+        for i in due:
+            self._barostats[i].propose(self.atoms[i], step=step)  # type: ignore[union-attr]
+        self._evaluate()
+        changes = self._energies() - energies
+        kept = [
+            i
+            for i in due
+            if self._barostats[i].decide(  # type: ignore[union-attr]
+                step=step, energy_change=changes[i], volume_before=old[i][1].volume
+            )
+        ]
+        for i in set(due) - set(kept):
+            self.atoms[i].positions = old[i][0]
+            self.atoms[i].set_cell(old[i][1])
+        self._use_cells()
+        self.state = self._merged(before, self.state, kept)
+        if not kept:
+            self.outers = lists
+        elif len(kept) < len(due):
+            self._rebuild()
+
+    def _energies(self) -> np.ndarray:
+        """eV, of every system, without the fixed energies of its atoms."""
+        parts = np.asarray(self.state.energies, np.float64)
+        bounds = zip(self._starts[:-1], self._starts[1:], strict=True)
+        return np.array([parts[start:end].sum() for start, end in bounds])
+
+    def _evaluate(self) -> None:
+        """Energies and forces of the systems where their structures are now: a step of no length."""
+        self._use_cells()
+        self._rebuild()
+        still = self.settings._replace(
+            timestep=jnp.zeros_like(self.settings.timestep), friction=jnp.zeros_like(self.settings.friction)
+        )
+        position = np.array(self.state.md.position)
+        position[: self._starts[-1]] = np.concatenate([atoms.positions for atoms in self.atoms])
+        state = self.state._replace(md=self.state.md.set(position=jnp.asarray(position)))
+        while True:
+            self.state = self._run_until(int(state.step) + 1, state=state, settings=still)
+            if not bool(self.state.status.overflow):
+                break
+            self._grow(jax.device_get(self.state.pairs))
+        lost = ~self.state.alive[self.topology.system] & state.alive[self.topology.system]
+        self.state = self.state._replace(energies=jnp.where(lost, jnp.inf, self.state.energies))
+
+    def _merged(self, before: State, after: State, kept: Sequence[int]) -> State:
+        """The state before, with the systems that were kept as they are after."""
+        mask = np.zeros(len(self.runs) + 1, bool)
+        mask[list(kept)] = True
+        own = jnp.asarray(mask)[self.topology.system]
+        return before._replace(
+            md=before.md.set(
+                position=jnp.where(own[:, None], after.md.position, before.md.position),
+                force=jnp.where(own[:, None], after.md.force, before.md.force),
+            ),
+            energies=jnp.where(own, after.energies, before.energies),
+            alive=jnp.asarray([*self._open, False]),
+        )
+
+    def _use_cells(self) -> None:
+        cell = np.zeros((len(self.runs) + 1, 3, 3), np.float32)
+        cell[:-1] = [np.asarray(atoms.cell) for atoms in self.atoms]
+        self.graph = self.graph.replace(globals=self.graph.globals.replace(cell=jnp.asarray(cell)))
 
     # Failures
 
@@ -453,8 +544,10 @@ _NO_EDGES = Edges(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros((0, 3),
 def next_stop(run: SystemRun, step: int) -> int:
     """The first step after `step` at which a run halts for a frame or a report, or ends."""
     protocol = run.protocol
-    marks = ((step // every + 1) * every for every in (protocol.snapshot_interval, protocol.log_interval))
-    return min(*marks, protocol.num_steps)
+    intervals = [protocol.snapshot_interval, protocol.log_interval]
+    if protocol.ensemble is Ensemble.NPT_LANGEVIN:
+        intervals.append(protocol.barostat_interval)
+    return min(*((step // every + 1) * every for every in intervals), protocol.num_steps)
 
 
 def _numbers(run: SystemRun) -> tuple[float, float, float, float]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from mlipaudit.backends.barostat import barostat_for
 from mlipaudit.backends.contract import SystemRun, Trajectory
 from mlipaudit.backends.dynamics import has_ended, resume
 from mlipaudit.backends.jax_batch import ENGINE, Batch, Room
@@ -82,6 +83,7 @@ def _prepare(backend: ForceFieldBackend, run: SystemRun) -> Member | None:
                 run.meter.add(run.protocol.num_steps if ended else int(state["step"]))
             if ended:
                 return None
+        barostat_for(run)  # which says what it needs
         return Member(run, state, Room.needed_by(backend, run.atoms))
     except Exception as error:  # around a system: it costs only itself
         run.fail(Failure.from_exception(error))

@@ -111,8 +111,10 @@ class Crew:
 
     def _hand_out(self, queue: list[Job]) -> None:
         for seat in self._seats:
-            if seat.job is None and queue:
-                job = self._best_for(seat, queue)
+            # What another is about to answer need not be asked again.
+            ready = [job for job in queue if not any(_ask_the_same(job, other.job) for other in self._seats)]
+            if seat.job is None and ready:
+                job = self._best_for(seat, ready)
                 queue.remove(job)
                 self._emit(TaskStarted(job.index, job.task))
                 seat.begin(job, self._store, verbose=self._verbose)
@@ -176,3 +178,11 @@ class Crew:
             message = f"the worker process did not begin within {START_LIMIT_S:g} s"
             return Failure(kind=FailureKind.CRASHED, message=message, where=where)
         return Failure(kind=FailureKind.TIMEOUT, message=f"not done after {self._limit:g} s", where=where)
+
+
+def _ask_the_same(job: Job, other: Job | None) -> bool:
+    """Whether one answer of the model serves both."""
+    if other is None or job.task.model != other.task.model:
+        return False
+    shared = job.task.benchmark_class.reusable_output_id
+    return shared is not None and shared == other.task.benchmark_class.reusable_output_id

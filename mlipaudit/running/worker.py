@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlipaudit.backends.checkpoints import Checkpoints
 from mlipaudit.benchmark import Benchmark, BenchmarkResult, Progress
-from mlipaudit.errors import ModelLoadError
+from mlipaudit.errors import ModelLoadError, StoreError
 from mlipaudit.failures import Failure, TaskTimeoutError
 from mlipaudit.models import ModelSpec
 from mlipaudit.record import UNKNOWN, TaskRecord
@@ -71,11 +71,13 @@ class Worker:
         """
         started = datetime.now(UTC).isoformat(timespec="seconds")
         clock, before = time.perf_counter(), replace(self._compilations)
-        benchmark: Benchmark | None = None
+        benchmark, source = None, None
         try:
             with time_limit(limit):
                 benchmark = self._prepare(task, progress)
-                benchmark.run_model()
+                source = self._use_shared_output(task, benchmark, progress)
+                if source is None:
+                    benchmark.run_model()
                 result = benchmark.analyze()
         except (Exception, SystemExit, TaskTimeoutError) as error:  # around a task: it costs only itself
             result = BenchmarkResult(failed=True, score=0.0, failure=Failure.from_exception(error))
@@ -89,6 +91,7 @@ class Worker:
             num_compilations=self._compilations.count - before.count,
             peak_memory_bytes=peak_memory_bytes(),
             output_sha256=None if result.failure else self._store_output(task, benchmark),
+            output_from=source,
         )
         return TaskRecord.model_construct(result=result, provenance=provenance)
 
@@ -104,6 +107,17 @@ class Worker:
             input_data=task.dataset,
             checkpoints=Checkpoints(self.store.unfinished(task.model.name, task.benchmark), task.identity.task_id),
         )
+
+    def _use_shared_output(self, task: Task, benchmark: Benchmark, progress: Progress) -> str | None:
+        """Take the model's answers from a benchmark that asked the same; the name of that benchmark, if there is one."""
+        cls = task.benchmark_class
+        for name in cls.reusable_output_id or ():
+            text = None if name == task.benchmark else shared_output(self.store, task, name)
+            if text is not None and cls.model_output_class is not None:
+                benchmark.model_output = cls.model_output_class.model_validate_json(text)
+                progress(f"judging the model's answers to {name}", 0, 0)
+                return name
+        return None
 
     def _load(self, model: ModelSpec) -> tuple[Any, Backend]:
         """The force field and its backend, which keeps what it has compiled; a failure to load is kept too."""
@@ -128,6 +142,21 @@ class Worker:
             return None
         text = benchmark.model_output.model_dump_json()
         return self.store.write_output(task.model.name, task.benchmark, text)
+
+
+def shared_output(store: ResultStore, task: Task, other: str) -> str | None:
+    """Stored answers of the task's model to another benchmark that asked it the very same; None where there are none."""
+    record = store.find(task.model.name, other)
+    if not isinstance(record, TaskRecord) or record.result.failure is not None:
+        return None
+    wanted = replace(task, benchmark=other).identity
+    same = not record.provenance.identity.differences(wanted) and wanted.protocol == task.identity.protocol
+    if not same or wanted.data_sha256 is None:
+        return None
+    try:
+        return store.read_output(record)
+    except StoreError:
+        return None  # then the model is asked
 
 
 _NOWHERE = "/nonexistent"

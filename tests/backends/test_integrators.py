@@ -41,7 +41,7 @@ class Pairs(ForceField):
     params: tuple = ()
     potential: Callable = harmonic
     allowed_atomic_numbers = frozenset(range(1, 119))
-    cutoff_distance = CUTOFF
+    cutoff_distance: float = CUTOFF
     long_range_cutoff_distance = None
     config = None
 
@@ -74,7 +74,7 @@ class PairCalculator(Calculator):
 
     def calculate(self, atoms=None, properties=None, system_changes=all_changes):
         super().calculate(atoms, properties, system_changes)
-        i, vectors, r = neighbor_list("iDd", self.atoms, CUTOFF)
+        i, vectors, r = neighbor_list("iDd", self.atoms, reach(self.potential))
         h = 1e-4
         above, below = (np.asarray(self.potential(r + s), np.float64) for s in (h, -h))
         forces = np.zeros((len(self.atoms), 3))
@@ -87,9 +87,13 @@ def engine(request):
     return request.param
 
 
+def reach(potential):
+    return 0.1 if potential is nothing else CUTOFF
+
+
 def backend(potential, engine):
     if engine == "jax_md":
-        return backend_for(Pairs(potential=potential))
+        return backend_for(Pairs(potential=potential, cutoff_distance=reach(potential)))
     return backend_for(PairCalculator(potential))
 
 
@@ -189,3 +193,117 @@ def test_the_thermostat_stretches_springs_as_the_boltzmann_factor_says():
     spread = np.sqrt((weight * (r - mean) ** 2).sum() / weight.sum())
     assert np.mean(lengths) == pytest.approx(mean, abs=4 * spread / np.sqrt(len(lengths) / 4))
     assert np.std(lengths) == pytest.approx(spread, rel=0.06)
+
+
+# Constant pressure
+
+
+def at_pressure(atoms, *, molecules):
+    atoms.set_array("molecule", np.repeat(np.arange(molecules), len(atoms) // molecules))
+    return atoms
+
+
+def ideal_gas(molecules=12, volume=600.0):
+    """Pairs of atoms that feel nothing at all, one molecule each as far as the barostat is concerned."""
+    side = volume ** (1 / 3)
+    centres = np.random.default_rng(0).random((molecules, 1, 3)) * side
+    positions = (centres + np.array([[0.0, 0.0, 0.0], [1.2, 0.0, 0.0]])).reshape(-1, 3)
+    return at_pressure(Atoms("C" * 2 * molecules, positions, cell=[side] * 3, pbc=True), molecules=molecules)
+
+
+def nothing(r):
+    return 0.0 * r
+
+
+def test_an_ideal_gas_has_the_volume_and_its_fluctuations_that_theory_says(engine):
+    """p(V) ~ V^N exp(-PV/kT): mean (N + 1) kT/P and spread sqrt(N + 1) kT/P, N molecules whatever their atoms do."""
+    attempts = {"jax_md": 800, "ase": 1200}[engine]
+    protocol = MolecularDynamics(
+        num_steps=2 * attempts,
+        snapshot_interval=2,
+        log_interval=10**6,
+        ensemble=Ensemble.NPT_LANGEVIN,
+        pressure_bar=1000.0,
+        barostat_interval=2,
+        friction_per_ps=1.0,
+    )
+    (trajectory,) = backend(nothing, engine).simulate([ideal_gas()], protocol, seed=1)
+    assert trajectory.failure is None
+    volumes = np.prod(trajectory.cells, axis=1)[attempts // 5 :]
+    scale = units.kB * 300.0 / (1000.0 * units.bar)
+    blocks = volumes[: len(volumes) // 20 * 20].reshape(20, -1).mean(axis=1)
+    error = blocks.std(ddof=1) / np.sqrt(20)
+    assert error < 0.15 * 13 * scale
+    assert np.mean(volumes) == pytest.approx(13 * scale, abs=4 * error)
+    assert np.std(volumes) == pytest.approx(np.sqrt(13) * scale, rel=0.35)
+
+
+def test_a_lennard_jones_fluid_is_as_dense_on_both_engines():
+    protocol = MolecularDynamics(
+        num_steps=1000,
+        snapshot_interval=4,
+        log_interval=10**6,
+        timestep_fs=8.0,
+        temperature_kelvin=110.0,
+        ensemble=Ensemble.NPT_LANGEVIN,
+        pressure_bar=300.0,
+        barostat_interval=4,
+    )
+    found = []
+    for engine in ("jax_md", "ase"):
+        fluid = at_pressure(argon(2, spacing=5.6), molecules=32)
+        (trajectory,) = backend(lennard_jones, engine).simulate([fluid], protocol, seed=5)
+        assert trajectory.failure is None
+        volumes = np.prod(trajectory.cells, axis=1)[50:]
+        blocks = volumes[: len(volumes) // 8 * 8].reshape(8, -1).mean(axis=1)
+        found.append((volumes.mean(), blocks.std(ddof=1) / np.sqrt(8)))
+        assert np.mean(trajectory.temperature[50:]) == pytest.approx(110.0, rel=0.15)
+    (one, its_error), (other, others_error) = found
+    assert abs(one - other) < 4 * np.hypot(its_error, others_error)
+    assert np.hypot(its_error, others_error) < 0.1 * one
+
+
+def test_molecules_move_whole_when_the_volume_changes():
+    from mlipaudit.backends.barostat import Barostat
+    from mlipaudit.backends.contract import SystemRun
+
+    protocol = MolecularDynamics(10, 1, 10, ensemble=Ensemble.NPT_LANGEVIN)
+    run = SystemRun(0, ideal_gas(), protocol, (0, 0))
+    atoms = run.atoms.copy()
+    Barostat(run).propose(atoms, step=25)
+    factor = atoms.cell.lengths()[0] / run.atoms.cell.lengths()[0]
+    assert factor != 1.0
+    bonds = atoms.positions[1::2] - atoms.positions[::2]
+    np.testing.assert_allclose(bonds, run.atoms.positions[1::2] - run.atoms.positions[::2], atol=1e-9)
+    centres = [0.5 * (a.positions[1::2] + a.positions[::2]) for a in (run.atoms, atoms)]
+    np.testing.assert_allclose(centres[1], factor * centres[0], atol=1e-9)
+
+
+def test_constant_pressure_needs_molecules_and_a_box(engine):
+    protocol = MolecularDynamics(10, 1, 10, ensemble=Ensemble.NPT_LANGEVIN)
+    (failure,) = backend(harmonic, engine).simulate([dimers(2)], protocol)
+    assert "periodic box" in failure.message
+
+
+def test_an_interrupted_run_at_constant_pressure_continues_to_the_same_boxes(engine, tmp_path):
+    from mlipaudit.backends.checkpoints import Checkpoints
+
+    protocol = MolecularDynamics(
+        60, 10, 20, ensemble=Ensemble.NPT_LANGEVIN, pressure_bar=1000.0, barostat_interval=5, timestep_fs=0.5
+    )
+
+    def simulate(**settings):
+        return backend(nothing, engine).simulate([ideal_gas()], protocol, seed=2, **settings)[0]
+
+    def stop(report):
+        if report.step == 40:
+            raise KeyboardInterrupt
+
+    whole = simulate()
+    with pytest.raises(KeyboardInterrupt):
+        simulate(checkpoints=Checkpoints(tmp_path, "one", interval_s=0.0), observer=stop)
+    continued = simulate(checkpoints=Checkpoints(tmp_path, "one", interval_s=0.0))
+    assert len(whole.cells) == len(continued.cells) == 7
+    assert np.ptp(whole.cells) > 0
+    np.testing.assert_allclose(continued.cells, whole.cells, atol=1e-6)
+    np.testing.assert_allclose(continued.positions, whole.positions, atol=1e-4)
