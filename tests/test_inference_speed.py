@@ -66,7 +66,7 @@ def quick_calibration(monkeypatch):
         matrix_flops_per_second=1e9,
         memory_bytes_per_second=1e9,
     )
-    monkeypatch.setattr("mlipaudit.backends.calibration.calibrate", lambda: fixed)
+    monkeypatch.setattr("mlipaudit.backends.calibration.calibrate", lambda seconds: fixed)
 
 
 @pytest.fixture

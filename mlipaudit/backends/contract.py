@@ -212,11 +212,11 @@ class Backend(ABC):
         except (Exception, SystemExit) as error:  # around a system: it costs only itself
             run.fail(Failure.from_exception(error))
 
-    def calibrate(self) -> Calibration:
+    def calibrate(self, seconds: float = 0.5) -> Calibration:
         """Speed of the device itself: the default device of jax, whatever the model runs on."""
         from mlipaudit.backends.calibration import calibrate
 
-        return calibrate()
+        return calibrate(seconds)
 
     @abstractmethod
     def forward_pass(self, atoms: Atoms) -> ForwardPass:

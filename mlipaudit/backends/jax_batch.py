@@ -32,6 +32,7 @@ from mlipaudit.backends.jax_dynamics import (
     Status,
     Topology,
     advance,
+    advance_on_one_core,
     simulate,
 )
 from mlipaudit.failures import Failure, FailureKind, NeighbourOverflowError
@@ -44,6 +45,8 @@ SKIN = 1.0
 """Å added to the cutoff for the outer list; an atom may move half of it before the list is rebuilt."""
 CHUNK_SECONDS = 5.0
 """Longest time on the device without a look at the clock, at progress and at whether to stop."""
+ALMOST_ALL = 0.85
+"""Of all pairs of a small molecule: then there is room for all."""
 ENGINE = "jax_md"
 
 
@@ -89,7 +92,9 @@ class Room:
             if cutoff is None:
                 return 1
             spared = grown(len(find_edges(atoms, cutoff)), growths=1)
-            return max(spared if all_pairs is None else min(spared, all_pairs), 1)
+            if all_pairs is not None and spared > ALMOST_ALL * all_pairs:
+                return max(all_pairs, 1)  # a list that can never overflow
+            return spared
 
         outer_long = None if long is None else long + SKIN
         short, outer = room(backend.cutoff), room(backend.cutoff + SKIN)
@@ -105,6 +110,7 @@ class Compiled(NamedTuple):
     num_systems: int
     outer: int
     outer_long: int
+    one_core: bool
 
     @property
     def room(self) -> Room:
@@ -117,8 +123,11 @@ class Compiled(NamedTuple):
 class Batch:
     """Systems in one program, their state and neighbour lists on host and device."""
 
-    def __init__(self, backend: ForceFieldBackend, runs: Sequence[SystemRun], room: Room) -> None:
+    def __init__(
+        self, backend: ForceFieldBackend, runs: Sequence[SystemRun], room: Room, *, one_core: bool = False
+    ) -> None:
         self.backend, self.runs = backend, list(runs)
+        self._one_core = one_core
         self.atoms = [run.atoms for run in runs]
         self._sizes = [len(atoms) for atoms in self.atoms]
         self._starts = np.cumsum([0, *self._sizes]).tolist()
@@ -302,11 +311,12 @@ class Batch:
     def _run_until(self, stop: int, *, state: State | None = None, settings: Settings | None = None) -> State:
         state = (state or self.state)._replace(status=self._running())
         inputs = Inputs(self.backend.params, self.graph, self.topology, self.outers, settings or self.settings)
-        key = Compiled(self.program, len(self.runs), self._room.outer, self._room.outer_long)
+        key = Compiled(self.program, len(self.runs), self._room.outer, self._room.outer_long, self._one_core)
+        program = advance_on_one_core() if self._one_core else advance
         before = int(state.step)
         with first_time(self.backend, key) as compiles:
             clock = time.perf_counter()  # not while another thread compiles
-            new = jax.block_until_ready(advance(self.program, inputs, state, stop))
+            new = jax.block_until_ready(program(self.program, inputs, state, stop))
             seconds = time.perf_counter() - clock
             if compiles:
                 self.backend.md.compiled[key] = seconds

@@ -164,7 +164,8 @@ def _one_by_one(backend: ForceFieldBackend, members: Sequence[Member]) -> None:
     stop = threading.Event()
     if len(members) == 1:
         return _lane(backend, members[0], _room_for(backend, members), None, stop)()
-    first = _try_lane(backend, members[0], _room_for(backend, members))
+    new = not backend.md.compiled
+    first = _try_lane(backend, members[0], _room_for(backend, members), one_core=True)
     lanes: list[Callable[[], Any]] = []
     if first is not None:
         _try(first, members[0].run, lambda: first.run(until=max(members[0].step, 0) + 2 * TRIAL_STEPS))
@@ -174,14 +175,15 @@ def _one_by_one(backend: ForceFieldBackend, members: Sequence[Member]) -> None:
         [m.room.pairs for m in members],
         [m.steps_left for m in members],
         seconds_per_step=first.seconds_per_step if first else None,
-        compile_seconds=first.compile_seconds if first else None,
+        # The first program of a model is traced for the first time as well, which is half of it.
+        compile_seconds=first.compile_seconds * (0.5 if new else 1.0) if first and first.compile_seconds else None,
         threads=_cores(),
     )
     for start, end in groups:
         room = _room_for(backend, members[start:end])
         for number in range(start, end):
             lane = first if number == 0 else None
-            lanes.append(_lane(backend, members[number], room, lane, stop))
+            lanes.append(_lane(backend, members[number], room, lane, stop, one_core=True))
     _in_threads(lanes, stop)
 
 
@@ -250,16 +252,22 @@ def _seconds_per_step(backend: ForceFieldBackend, members: Sequence[Member]) -> 
         return None
 
 
-def _try_lane(backend: ForceFieldBackend, member: Member, room: Room) -> Batch | None:
-    lane = Batch(backend, [member.run], room)
+def _try_lane(backend: ForceFieldBackend, member: Member, room: Room, *, one_core: bool = False) -> Batch | None:
+    lane = Batch(backend, [member.run], room, one_core=one_core and _cores() > 1)
     return lane if _try(lane, member.run, lambda: lane.start([member.state])) else None
 
 
 def _lane(
-    backend: ForceFieldBackend, member: Member, room: Room, lane: Batch | None, stop: threading.Event
+    backend: ForceFieldBackend,
+    member: Member,
+    room: Room,
+    lane: Batch | None,
+    stop: threading.Event,
+    *,
+    one_core: bool = False,
 ) -> Callable[[], None]:
     def run() -> None:
-        own = lane or _try_lane(backend, member, room)
+        own = lane or _try_lane(backend, member, room, one_core=one_core)
         if own is not None:
             _try(own, member.run, lambda: own.run(stopped=stop.is_set))
 

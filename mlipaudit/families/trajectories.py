@@ -55,6 +55,7 @@ class SimulationState(Record):
     kinetic_energy: Array | None = None
     """eV, [frames]."""
     cell: Array | None = None
+    """Å: three lengths per frame where the box changes, [frames, 3]; else the one cell, [3, 3]."""
     potential_energy: Array | None = None
     """eV, [frames]."""
     partial_charges: Array | None = None
@@ -77,9 +78,15 @@ class SimulationState(Record):
             temperature=np.array(trajectory.temperature[1:], float),
             kinetic_energy=np.array(trajectory.kinetic_energy[1:], float),
             potential_energy=np.array(trajectory.potential_energy[1:], float),
-            cell=np.asarray(atoms.cell[:]) if atoms.pbc.any() else None,
+            cell=_cell_of(atoms, trajectory),
             step=trajectory.steps[-1] if trajectory.steps else 0,
         )
+
+
+def _cell_of(atoms: Atoms, trajectory: Trajectory) -> np.ndarray | None:
+    if trajectory.cells:
+        return np.array(trajectory.cells, float).reshape(-1, 3)[1:]
+    return np.asarray(atoms.cell[:]) if atoms.pbc.any() else None
 
 
 class TrajectoryBenchmark(Benchmark, abstract=True):
@@ -97,9 +104,13 @@ class TrajectoryBenchmark(Benchmark, abstract=True):
         """Model output from what became of each system."""
         raise NotImplementedError
 
+    def prepare(self, backend: Backend, systems: dict[str, Atoms]) -> dict[str, Atoms]:
+        """The systems as the dynamics start from them."""
+        return systems
+
     def ask(self, backend: Backend, reference: Any) -> ModelOutput:
         """One call for the dynamics of every system."""
-        systems = self.systems(reference)
+        systems = self.prepare(backend, self.systems(reference))
         outcomes = backend.simulate(
             list(systems.values()),
             self.protocol.md,
@@ -143,8 +154,8 @@ def system(atoms: Atoms, charge: float, box: tuple[float, float, float] | None =
     return set_charge_and_spin(atoms, charge, DEFAULT_SPIN)
 
 
-def read_structure(file: Path) -> Atoms:
-    """The structure in an xyz or pdb file, without what its comment may say.
+def read_structure(file: Path, *, with_cell: bool = False) -> Atoms:
+    """The structure in an xyz or pdb file, without what its comment may say, and without its cell unless asked for.
 
     Raises:
         DataCorruptError: the file cannot be read.
@@ -157,7 +168,7 @@ def read_structure(file: Path) -> Atoms:
         atoms: Any = read(file, format=kind)
     except (ValueError, IndexError, KeyError, StopIteration) as error:
         raise DataCorruptError(f"{file.parent.name}/{file.name} is not a readable {file.suffix} file") from error
-    return Atoms(atoms.numbers, positions=atoms.positions)
+    return Atoms(atoms.numbers, positions=atoms.positions, cell=atoms.cell if with_cell else None)
 
 
 def box_of(atoms: Atoms) -> np.ndarray | None:

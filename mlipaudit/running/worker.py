@@ -109,7 +109,7 @@ class Worker:
         )
 
     def _use_shared_output(self, task: Task, benchmark: Benchmark, progress: Progress) -> str | None:
-        """Take the model's answers from a benchmark that asked the same; the name of that benchmark, if there is one."""
+        """Take the model's answers from a benchmark that asked the same, where there is one; its name."""
         cls = task.benchmark_class
         for name in cls.reusable_output_id or ():
             text = None if name == task.benchmark else shared_output(self.store, task, name)
@@ -145,7 +145,7 @@ class Worker:
 
 
 def shared_output(store: ResultStore, task: Task, other: str) -> str | None:
-    """Stored answers of the task's model to another benchmark that asked it the very same; None where there are none."""
+    """Stored answers of the task's model to another benchmark that asked it the very same, if there are any."""
     record = store.find(task.model.name, other)
     if not isinstance(record, TaskRecord) or record.result.failure is not None:
         return None

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.ops import segment_sum
 from mlip.graph import Graph
 from mlip.models import ForceField
 from mlip.typing import Prediction
@@ -29,16 +30,22 @@ class Collapsing(ForceField):
 
     def __call__(self, graph: Graph) -> Prediction:
         """Energies and forces of a batch."""
-        energy, gradient = jax.value_and_grad(_energy, has_aux=False)(graph.nodes.positions, graph)
-        return Prediction(energy=jnp.stack([energy, jnp.zeros_like(energy)]), forces=-gradient)
+        gradient = jax.grad(lambda positions: _energies(positions, graph).sum())(graph.nodes.positions)
+        return Prediction(energy=_energies(graph.nodes.positions, graph), forces=-gradient)
 
 
-def _energy(positions: jax.Array, graph: Graph) -> jax.Array:
+def _energies(positions: jax.Array, graph: Graph) -> jax.Array:
+    """Of each graph of the batch."""
+    numbers = jnp.arange(len(graph.n_node))
+    own = jnp.repeat(numbers, graph.n_node, total_repeat_length=len(positions))[graph.senders]
     vectors = positions[graph.receivers] - positions[graph.senders]
+    if graph.edges.shifts is not None:
+        vectors += jnp.einsum("ei,eij->ej", graph.edges.shifts, graph.globals.cell[own])
     x = jnp.sum(vectors**2, axis=-1) / CUTOFF**2
     inside = (graph.senders != graph.receivers) & (x < 1)
     # Every pair is listed from both ends.
-    return -0.5 * DEPTH * jnp.sum(jnp.where(inside, (1 - x) ** 2, 0.0))
+    pairs = -0.5 * DEPTH * jnp.where(inside, (1 - x) ** 2, 0.0)
+    return segment_sum(pairs, own, len(graph.n_node))
 
 
 def collapsing() -> Any:

@@ -60,7 +60,7 @@ def interrupt(case, folder, step=40, **settings):
         simulate(case, folder, observer=stop_at(step), **settings)
 
 
-@pytest.mark.parametrize("ensemble", list(Ensemble))
+@pytest.mark.parametrize("ensemble", (Ensemble.NVE, Ensemble.NVT_LANGEVIN))
 def test_an_interrupted_run_continues_to_the_same_trajectory(case, ensemble, tmp_path):
     protocol, said = replace(NVT, ensemble=ensemble), []
     whole = simulate(case, protocol=protocol)

@@ -307,3 +307,26 @@ def test_an_interrupted_run_at_constant_pressure_continues_to_the_same_boxes(eng
     assert np.ptp(whole.cells) > 0
     np.testing.assert_allclose(continued.cells, whole.cells, atol=1e-6)
     np.testing.assert_allclose(continued.positions, whole.positions, atol=1e-4)
+
+
+def resident_megabytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 / 1e6
+
+
+def test_memory_does_not_grow_with_the_number_of_steps(tmp_path):
+    from mlipaudit.backends.checkpoints import Checkpoints
+
+    model, crystal = backend(lennard_jones, "jax_md"), argon(7)
+    short = MolecularDynamics(50, 1, 50, timestep_fs=4.0, temperature_kelvin=40.0)
+    long = MolecularDynamics(1000, 1, 50, timestep_fs=4.0, temperature_kelvin=40.0)
+    model.simulate([crystal], short, checkpoints=Checkpoints(tmp_path / "short", "one"))
+    before = resident_megabytes()
+    (on_disk,) = model.simulate([crystal], long, checkpoints=Checkpoints(tmp_path / "long", "one"))
+    after = resident_megabytes()
+    (in_memory,) = model.simulate([crystal], long)
+    held = resident_megabytes()
+    frames = 1000 * len(crystal) * 12 / 1e6
+    assert len(on_disk.positions) == len(in_memory.positions) == 1001
+    assert after - before < 0.4 * frames
+    assert held - after > 0.6 * frames, "what is held in memory would be seen"

@@ -35,11 +35,7 @@ from mlipaudit.benchmarks.inference_speed.schemas import (
     SpeedProtocol,
     SpeedStructure,
 )
-from mlipaudit.benchmarks.inference_speed.stopwatch import (
-    Stopwatch,
-    read_structure,
-    signs_of_a_busy_machine,
-)
+from mlipaudit.benchmarks.inference_speed.stopwatch import Stopwatch, read_structure, signs_of_a_busy_machine
 from mlipaudit.errors import DataCorruptError
 from mlipaudit.protocol import MolecularDynamics
 from mlipaudit.run_mode import RunMode
@@ -74,6 +70,7 @@ class InferenceSpeedBenchmark(Benchmark):
             num_chunks=10,
             num_timed=3,
             device_warmup_seconds=0.0,
+            calibration_seconds=0.1,
             max_structures=2,
             max_seconds=20.0,
         ),
@@ -99,7 +96,8 @@ class InferenceSpeedBenchmark(Benchmark):
 
     def ask(self, backend: Backend, reference: list[SpeedStructure]) -> InferenceSpeedModelOutput:
         """Time every structure, between two calibrations of the device."""
-        before = backend.calibrate()
+        calibrate = partial(backend.calibrate, self.protocol.calibration_seconds)
+        before = calibrate()
         self._warm_up(backend, reference)
         output = InferenceSpeedModelOutput(
             structure_names=[s.name for s in reference],
@@ -110,7 +108,7 @@ class InferenceSpeedBenchmark(Benchmark):
         for done, structure in enumerate(reference):
             stopwatch.tell = partial(self.progress, done=done, total=len(reference))
             stopwatch.measure(structure)
-        after = backend.calibrate()
+        after = calibrate()
         output.calibration = CalibrationResult.around(before, after)
         output.reference_seconds = [
             0.5 * (before.seconds(s.num_atoms) + after.seconds(s.num_atoms)) for s in reference

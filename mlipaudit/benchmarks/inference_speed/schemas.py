@@ -30,6 +30,8 @@ class SpeedProtocol:
     num_timed: int
     num_warmup: int = 2
     device_warmup_seconds: float = 2.0
+    calibration_seconds: float = 0.5
+    """Of each of the four workloads that show how fast the device is, before and after."""
     max_structures: int | None = None
     max_seconds: float | None = None
     """Limit of one measurement; a slower model gets fewer repeats, which the result says. None: no limit."""
