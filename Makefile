@@ -13,8 +13,8 @@ setup:            ## environment with everything the tests need
 run:              ## the main job: audit the example model on the embedded data
 	$(VENV)/mlipaudit run --models examples/example_model.zip --run-mode dev --output results
 
-test:             ## the default test run, minutes on two cores
-	cd $(TEST_DIR) && $(TEST_PYTHON) -m pytest
+test:             ## the default test run, minutes on two cores; a file stays in one process, for it shares fixtures
+	cd $(TEST_DIR) && $(TEST_PYTHON) -m pytest --numprocesses 2 --dist loadfile
 
 check:            ## lint and types
 	$(VENV)/ruff check . && $(VENV)/ruff format --check . && $(VENV)/mypy
