@@ -113,18 +113,22 @@ def with_steps(cls, steps):
 
 def dynamics(model, data, steps, *names):
     """Seconds, steps per second and score of benchmarks that run dynamics of small molecules."""
-    steps, compilations = int(steps), Compilations()
-    if not model_is_reference_s():
+    steps, compilations, shared = int(steps), Compilations(), {}
+    if not is_reference():
         from mlipaudit.backends.compilation_cache import use_compilation_cache
 
         use_compilation_cache()
     compilations.listen()
     force_field, report = load(model), {}
+    if not is_reference():
+        from mlipaudit.backends.contract import backend_for
+
+        shared["backend"] = backend_for(force_field)  # one for all benchmarks, as in a run
     for name in names:
         cls = with_steps(benchmark_class(name), steps)
         cls.required_elements = set()
         before, start = compilations.count, time.perf_counter()
-        benchmark = cls(force_field, data, "standard")
+        benchmark = cls(force_field, data, "standard", **shared)
         benchmark.run_model()
         seconds = time.perf_counter() - start
         result = json.loads(benchmark.analyze().model_dump_json())
@@ -138,7 +142,7 @@ def dynamics(model, data, steps, *names):
     return report
 
 
-def model_is_reference_s():
+def is_reference():
     """Whether this environment holds the reference."""
     from importlib.util import find_spec
 
