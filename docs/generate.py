@@ -48,7 +48,7 @@ It prints a line per fault with what was promised and what was found, and exits 
     2 of 2 faults end by name, score what they should, and cost the good model nothing
 
 Each fault is a `mlipaudit run` of its own, with one worker and two models: the broken one first, a good one after it.
-They get three pairs of tautomers, or a cube of 64 hydrogen atoms. The good model knows the reference energies and
+They get three pairs of tautomers, or a cube of 125 hydrogen atoms. The good model knows the reference energies and
 scores 1 on the tautomers; so would most of the broken ones, were it not for their fault. What is checked:
 
 * The broken model ends with the failure of the table and no other, and has the score of the table.

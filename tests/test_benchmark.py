@@ -203,12 +203,24 @@ def test_the_names_of_0_1_x_can_be_imported():
 
     assert SameError is ChemicalElementsMissingError
     assert benchmarks.BENCHMARK_NAMES == [
+        "bond_length_distribution",
         "conformer_selection",
         "dihedral_scan",
+        "folding_stability",
         "inference_speed",
         "noncovalent_interactions",
+        "nudged_elastic_band",
+        "nve_energy_conservation",
         "reactivity",
+        "reference_geometry_stability",
+        "ring_planarity",
+        "sampling",
+        "solvent_density",
+        "solvent_radial_distribution",
+        "stability",
         "tautomers",
+        "water_density",
+        "water_radial_distribution",
     ]
     assert benchmarks.TautomersBenchmark in benchmarks.BENCHMARKS
     for name in ("TautomersModelOutput", "TautomersResult", "InferenceSpeedModelOutput", "InferenceSpeedResult"):

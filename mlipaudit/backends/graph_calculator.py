@@ -16,7 +16,7 @@ from mlipaudit.failures import NeighbourOverflowError
 if TYPE_CHECKING:
     from mlipaudit.backends.mlip_force_field import ForceFieldBackend
 
-MAX_GROWTHS = 8
+MAX_GROWTHS = 6
 
 
 def grown(needed: int, *, growths: int) -> int:

@@ -19,7 +19,7 @@ from mlipaudit.store import ResultStore, Unreadable
 
 PAIRS = ("acetaldehyde_enol", "hydrogen_cyanide_isocyanide", "methylimidazole_4_5")
 """Of the embedded tautomers: two below `models.LARGE` atoms, one above."""
-GAS_SIDE, GAS_SPACING = 4, 4.0
+GAS_SIDE, GAS_SPACING = 5, 4.0
 """Hydrogen atoms per side of a cube, Å between them: outside the toy's reach, inside the collapsing model's."""
 TIMES = ("started_at", "wall_seconds", "compile_seconds", "num_compilations", "peak_memory_bytes", "command")
 """Fields of a provenance that differ from run to run."""

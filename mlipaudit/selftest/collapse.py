@@ -14,9 +14,9 @@ from mlip.models import ForceField
 from mlip.typing import Prediction
 
 CUTOFF = 5.0
-DEPTH = 0.5
-"""eV per pair: binds the self-test's atoms against their heat, and has tripled their neighbours long before they are
-hot enough to count as exploding."""
+DEPTH = 0.1
+"""eV per pair: binds the self-test's atoms against their heat, and has more than tripled their neighbours long before
+they are hot enough to count as exploding."""
 
 
 @dataclass(frozen=True, eq=False)
