@@ -21,8 +21,11 @@ from mlipaudit.errors import ChemicalElementsMissingError, DataUnavailableError
 from mlipaudit.failures import Failure, FailureKind
 from mlipaudit.run_mode import RunMode
 from mlipaudit.scoring import SCORING_VERSION, Interval, Score
+from mlipaudit.views import View
 
 if TYPE_CHECKING:
+    from ase import Atoms
+
     from mlipaudit.backends.checkpoints import Checkpoints
     from mlipaudit.backends.contract import Backend
 
@@ -124,6 +127,8 @@ class Benchmark:
     """How the model is asked, per run mode."""
     runs_alone: ClassVar[bool] = False
     """Whether it needs a quiet machine."""
+    views: ClassVar[tuple[View, ...]] = ()
+    """Pictures of its result, besides the distribution of each scored metric."""
 
     def __init_subclass__(cls, *, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -242,6 +247,11 @@ class Benchmark:
     def judge(cls, output: Any, reference: Any, protocol: Any) -> BenchmarkResult:
         """Judge answers against reference data: no force field, the same on any machine."""
         raise NotImplementedError(f"{cls.__name__} implements neither judge() nor analyze()")
+
+    @classmethod
+    def geometries(cls, reference: Any, system: str) -> list[Atoms]:
+        """Structures of one system, by its name in the result, to be drawn; none where there is nothing to draw."""
+        return []
 
     def _download_data(self) -> None:
         """Find and verify the input data (a name of 0.1.x, which subclasses may override)."""

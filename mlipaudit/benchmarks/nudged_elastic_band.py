@@ -28,6 +28,8 @@ from mlipaudit.scoring import score_systems
 from mlipaudit.units import KCAL_MOL_PER_EV
 
 if TYPE_CHECKING:
+    from ase import Atoms
+
     from mlipaudit.backends.contract import Backend
     from mlipaudit.backends.elastic_band import Path as ReactionPath
 
@@ -136,6 +138,12 @@ class NudgedElasticBandBenchmark(Benchmark):
     def load(cls, data_dir: Path, protocol: ElasticBand) -> Reactions:
         """The reactions that the protocol asks for, by id."""
         return dict(list(read_json(data_dir, DATASET, _REACTIONS).items())[: protocol.max_systems])
+
+    @classmethod
+    def geometries(cls, reference: Reactions, system: str) -> list[Atoms]:
+        """Both ends, and the reference transition state between them."""
+        r = reference.get(system)
+        return [structure(s.atom_symbols, s.coordinates, r.charge) for s in r.states] if r else []
 
     def ask(self, backend: Backend, reference: Reactions) -> NEBModelOutput:
         """Find the paths of all reactions together."""

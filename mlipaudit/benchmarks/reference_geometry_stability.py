@@ -32,6 +32,8 @@ from mlipaudit.run_mode import RunMode
 from mlipaudit.scoring import score_systems
 
 if TYPE_CHECKING:
+    from ase import Atoms
+
     from mlipaudit.backends.contract import Backend
 
 FILES = {"openff_neutral": "openff_n200_neutral.json", "openff_charged": "openff_n20_charged.json"}
@@ -142,6 +144,13 @@ class ReferenceGeometryStabilityBenchmark(Benchmark):
             key: dict(list(read_json(data_dir, file, _MOLECULES).items())[:limit])
             for (key, file), limit in zip(FILES.items(), limits, strict=True)
         }
+
+    @classmethod
+    def geometries(cls, reference: Sets, system: str) -> list[Atoms]:
+        """The reference geometry."""
+        key, _, name = system.partition("/")
+        m = reference.get(key, {}).get(name)
+        return [structure(m.atom_symbols, m.coordinates, m.charge)] if m else []
 
     def ask(self, backend: Backend, reference: Sets) -> ReferenceGeometryStabilityModelOutput:
         """Minimise all molecules of both sets together, then push them."""

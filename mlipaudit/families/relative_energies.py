@@ -77,6 +77,11 @@ class RelativeEnergies(Benchmark, abstract=True):
         """Model output from system id -> energies in eV; None where a structure failed."""
         raise NotImplementedError
 
+    @classmethod
+    def geometries(cls, reference: Any, system: str) -> list[Atoms]:
+        """Every structure of the system."""
+        return [entry.atoms for entry in cls.structures(reference).get(system, [])]
+
     def ask(self, backend: Backend, reference: Any) -> EnergiesModelOutput:
         """Predict every structure of the benchmark in one call."""
         systems = self.structures(reference)

@@ -100,6 +100,11 @@ class TrajectoryBenchmark(Benchmark, abstract=True):
         """Name -> starting structure, with charge, spin, and cell where it is periodic."""
         raise NotImplementedError
 
+    @classmethod
+    def geometries(cls, reference: Any, system: str) -> list[Atoms]:
+        """Where the dynamics start."""
+        return [atoms for name, atoms in cls.systems(reference).items() if name == system]
+
     def collect(self, outcomes: Mapping[str, Trajectory | Failure], systems: Mapping[str, Atoms]) -> ModelOutput:
         """Model output from what became of each system."""
         raise NotImplementedError

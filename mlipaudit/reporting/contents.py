@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything in a results folder, read once: what tables, pages and comparisons are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mlipaudit import registry
+from mlipaudit.benchmark import Benchmark
+from mlipaudit.errors import UserError
+from mlipaudit.record import TaskRecord
+from mlipaudit.reporting.rows import Gap, gaps_of
+from mlipaudit.store import ResultStore, Unreadable
+
+NO_CATEGORY = "General"
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Results that can be shown, and what is missing."""
+
+    root: Path
+    records: tuple[TaskRecord, ...]
+    unreadable: tuple[Unreadable, ...]
+    gaps: tuple[Gap, ...]
+    """Tasks of the last run without a result, unreadable ones included."""
+
+    @property
+    def models(self) -> list[str]:
+        """Names of all models, sorted."""
+        return sorted({r.provenance.model for r in self.records} | {gap.model for gap in self.gaps})
+
+    @property
+    def benchmarks(self) -> list[str]:
+        """Names of all benchmarks: by category, then by name."""
+        found = {r.provenance.identity.benchmark for r in self.records} | {gap.benchmark for gap in self.gaps}
+        return sorted(found, key=lambda name: (category_of(name), name))
+
+    def records_of(self, *, model: str | None = None, benchmark: str | None = None) -> list[TaskRecord]:
+        """The results of one model, or on one benchmark, or both."""
+        return [
+            r
+            for r in self.records
+            if model in (None, r.provenance.model) and benchmark in (None, r.provenance.identity.benchmark)
+        ]
+
+    def only(
+        self, *, models: Collection[str] | None = None, benchmarks: Collection[str] | None = None
+    ) -> Contents:
+        """A part of it; None leaves all in."""
+
+        def chosen(model: str, benchmark: str) -> bool:
+            return (models is None or model in models) and (benchmarks is None or benchmark in benchmarks)
+
+        return replace(
+            self,
+            records=tuple(r for r in self.records if chosen(r.provenance.model, r.provenance.identity.benchmark)),
+            unreadable=tuple(bad for bad in self.unreadable if chosen(bad.model, bad.benchmark)),
+            gaps=tuple(gap for gap in self.gaps if chosen(gap.model, gap.benchmark)),
+        )
+
+
+def open_results(root: str | Path) -> Contents:
+    """Read a results folder.
+
+    Raises:
+        StoreError: there is no such folder.
+    """
+    store = ResultStore(root)
+    stored = list(store.records())
+    records = [record for record in stored if isinstance(record, TaskRecord)]
+    unreadable = [record for record in stored if isinstance(record, Unreadable)]
+    gaps = gaps_of(store.read_run(), records, unreadable)
+    return Contents(Path(root), tuple(records), tuple(unreadable), tuple(gaps))
+
+
+def benchmark_class(name: str) -> type[Benchmark] | None:
+    """The class of a benchmark; None where it is not installed, or broken: its scores can still be shown."""
+    try:
+        return registry.load(registry.BENCHMARKS, name)  # type: ignore[return-value]
+    except UserError:
+        return None
+
+
+def category_of(benchmark: str) -> str:
+    """The category that a benchmark declares."""
+    declared = benchmark_class(benchmark)
+    return declared.category if declared else NO_CATEGORY
