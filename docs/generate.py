@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the pages that follow from declarations: docs/benchmarks/<name>.md, one per benchmark, and docs/faults.md.
 
-    python docs/generate.py           write the pages
-    python docs/generate.py --check   exit 1 when a page on disk is not what would be written
+    python docs/generate.py                   write the pages
+    python docs/generate.py --check           exit 1 when a page on disk is not what would be written
+    python docs/generate.py --output FOLDER   pages of all installed benchmarks, those of plug-ins included
 
 Nothing here names a benchmark: what a page says is on the class, on its result models and in its data's manifest; the
 page of faults is the table that `mlipaudit selftest` goes through.
@@ -10,14 +11,12 @@ page of faults is the table that `mlipaudit selftest` goes through.
 
 from __future__ import annotations
 
-import ast
+import argparse
 import inspect
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -26,7 +25,8 @@ from pydantic import BaseModel
 from mlipaudit import registry
 from mlipaudit.benchmark import Benchmark
 from mlipaudit.data import MANIFEST, embedded_root, read_manifest
-from mlipaudit.metric import Fraction, Hill, Limit, Metric, ScoreRule, metrics_of
+from mlipaudit.metric import Metric, metrics_of
+from mlipaudit.reporting.declared import body_of, describe_rule, field_docs, first_line, one_line
 from mlipaudit.run_mode import RunMode
 from mlipaudit.selftest.faults import FAULTS, Fault
 
@@ -62,41 +62,43 @@ A score of 0.667 is two pairs of three: what fails in one system costs that syst
 
 def main(arguments: Sequence[str]) -> int:
     """Write the pages, or compare them with what is on disk."""
-    if unknown := set(arguments) - {"--check"}:
-        print(
-            f"docs/generate.py: unknown argument {', '.join(sorted(unknown))}; allowed: --check", file=sys.stderr
-        )
-        return 2
-    ours = [name for name in registry.names(registry.BENCHMARKS) if is_ours(name)]
-    pages = {f"{BENCHMARKS}/{name}.md": page_of(load(name)) for name in ours}
+    parser = argparse.ArgumentParser(prog="docs/generate.py")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--output", type=Path)
+    args = parser.parse_args(arguments)
+    names = registry.names(registry.BENCHMARKS)
+    chosen = names if args.output else [name for name in names if is_ours(name)]
+    pages = {f"{BENCHMARKS}/{name}.md": page_of(load(name)) for name in chosen}
+    if args.output:
+        return write(pages, args.output)
     pages[FAULT_PAGE] = page_of_faults(FAULTS)
-    return check(pages) if "--check" in arguments else write(pages)
+    return check(pages) if args.check else write(pages, DOCS)
 
 
-def write(pages: dict[str, str]) -> int:
+def write(pages: dict[str, str], folder: Path) -> int:
     """Write every page, and remove those of benchmarks that are gone."""
-    (DOCS / BENCHMARKS).mkdir(parents=True, exist_ok=True)
-    for name in {*on_disk()} - {*pages}:
-        (DOCS / name).unlink()
+    (folder / BENCHMARKS).mkdir(parents=True, exist_ok=True)
+    for name in {*on_disk(folder)} - {*pages}:
+        (folder / name).unlink()
     for name, text in pages.items():
-        (DOCS / name).write_text(text, encoding="utf-8")
-    print(f"wrote {len(pages)} pages to {DOCS}")
+        (folder / name).write_text(text, encoding="utf-8")
+    print(f"wrote {len(pages)} pages to {folder}")
     return 0
 
 
 def check(pages: dict[str, str]) -> int:
     """1 when a page is missing, different or of no benchmark; names the pages and the command."""
-    found = on_disk()
+    found = on_disk(DOCS)
     stale = sorted(name for name in {*pages, *found} if pages.get(name) != found.get(name))
     if stale:
         print(f"stale: {', '.join(f'docs/{name}' for name in stale)}; run python docs/generate.py")
     return 1 if stale else 0
 
 
-def on_disk() -> dict[str, str]:
-    """The generated pages that are there: path below docs/ -> text."""
-    files = [*(DOCS / BENCHMARKS).glob("*.md"), *DOCS.glob(FAULT_PAGE)]
-    return {file.relative_to(DOCS).as_posix(): file.read_text(encoding="utf-8") for file in files}
+def on_disk(folder: Path) -> dict[str, str]:
+    """The generated pages that are there: path below the folder -> text."""
+    files = [*(folder / BENCHMARKS).glob("*.md"), *folder.glob(FAULT_PAGE)]
+    return {file.relative_to(folder).as_posix(): file.read_text(encoding="utf-8") for file in files}
 
 
 def is_ours(name: str) -> bool:
@@ -144,16 +146,6 @@ def failure_cell(fault: Fault) -> str:
 def score_cell(score: float | None) -> str:
     """What the broken model scores."""
     return "by its times" if score is None else f"{score:.3g}"
-
-
-def first_line(thing: Any) -> str:
-    """First line of an object's own docstring."""
-    return (thing.__doc__ or "").strip().split("\n", maxsplit=1)[0]
-
-
-def body_of(module: Any) -> str:
-    """A module's docstring without its title."""
-    return inspect.cleandoc(module.__doc__ or "").partition("\n\n")[2]
 
 
 def facts_of(cls: type[Benchmark]) -> str:
@@ -241,50 +233,6 @@ def metric_row(model: type[BaseModel], field: str, metric: Metric) -> tuple[str,
     return f"`{field}`", unit, metric.better, rule, metric.source, field_docs(model).get(field, "")
 
 
-def describe_rule(rule: ScoreRule | None, unit: str) -> str:
-    """How a metric becomes a score, in words."""
-    if rule is None:
-        return "not scored"
-    if isinstance(rule, Hill):
-        return f"Hill: one half at {rule.midpoint:g} {unit}".rstrip() + f", sharpness {rule.sharpness:g}"
-    if isinstance(rule, Limit):
-        return f"1 below {rule.limit:g} {unit}".rstrip() + ", else 0"
-    if isinstance(rule, Fraction):
-        return "is the score"
-    return f"soft threshold {rule.threshold:g} {unit}".rstrip() + f", alpha {rule.alpha:g}"
-
-
-def field_docs(model: type[BaseModel]) -> dict[str, str]:
-    """Field -> the string that stands under it in the source, of the class and its parents."""
-    found: dict[str, str] = {}
-    for cls in reversed(model.__mro__):
-        if issubclass(cls, BaseModel) and cls is not BaseModel:
-            found |= strings_below_fields(cls)
-    return found
-
-
-def strings_below_fields(cls: type) -> dict[str, str]:
-    """The same, of one class; empty where its source cannot be read."""
-    try:
-        body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body  # type: ignore[attr-defined]
-    except (OSError, SyntaxError):
-        return {}
-    return {
-        field.target.id: one_line(below.value.value)
-        for field, below in pairwise(body)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and is_string(below)
-    }
-
-
-def is_string(statement: ast.stmt) -> bool:
-    """Whether a statement is nothing but a string."""
-    return (
-        isinstance(statement, ast.Expr)
-        and isinstance(statement.value, ast.Constant)
-        and isinstance(statement.value.value, str)
-    )
-
-
 def protocol_table(cls: type[Benchmark]) -> str:
     """Settings by run mode, nested ones with a dot."""
     settings = {mode: dict(flatten(cls.protocols[mode])) for mode in RunMode if mode in cls.protocols}
@@ -315,11 +263,6 @@ def cell(value: Any) -> str:
 def listed(symbols: Iterable[str] | None) -> str:
     """Elements in order of the alphabet."""
     return " ".join(sorted(symbols)) if symbols else "not stated"
-
-
-def one_line(text: str | None) -> str:
-    """Text without line breaks."""
-    return " ".join((text or "").split())
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

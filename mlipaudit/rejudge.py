@@ -34,7 +34,7 @@ def judge_again(record: TaskRecord, store: ResultStore, *, data: Path | None = N
         return None
     benchmark: Any = registry.load(registry.BENCHMARKS, record.provenance.identity.benchmark)
     _require_same_benchmark(record, benchmark)
-    dataset = _dataset(record, data)
+    dataset = dataset_of(record, data)
     text = store.read_output(record)
     protocol = benchmark.protocols.get(RunMode(record.provenance.identity.run_mode))
     try:
@@ -68,7 +68,16 @@ def _require_same_benchmark(record: TaskRecord, benchmark: type[Benchmark]) -> N
         raise UsageError("made under another protocol than the installed one: run it again")
 
 
-def _dataset(record: TaskRecord, data: Path | None) -> DataSet:
+def dataset_of(record: TaskRecord, data: Path | None) -> DataSet:
+    """The very input data that a result was made with.
+
+    Args:
+        record: the stored task.
+        data: folder with the input data, for results on a folder of the user's.
+
+    Raises:
+        UserError: it cannot be had, or is not the same any more.
+    """
     p = record.provenance
     if p.data_edition == EditionKind.LOCAL and data is None:
         raise UsageError("made on a folder of yours: pass it with --data PATH")
