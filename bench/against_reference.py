@@ -27,13 +27,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from mlipaudit.data import Embedded, embedded_names
+from mlipaudit.data import MANIFEST, Embedded, embedded_names
 from mlipaudit.suites import CORE
 
 HERE = Path(__file__).parent
 REFERENCE = "mlipaudit==0.1.8"
 SINGLE_POINTS = ("conformer_selection", "dihedral_scan", "noncovalent_interactions", "tautomers", "reactivity")
 DYNAMICS = ("bond_length_distribution", "ring_planarity")
+REFERENCE_DATA = "data-of-the-reference"
 PARTS = ("single-points", "prediction", "dynamics", "all")
 DEV_IDS = {"dihedral_scan": ("fragment_001", "fragment_002"), "noncovalent_interactions": ("1.03.03", "1.01.01")}
 """What the reference looks up in `dev`, whatever the data holds."""
@@ -82,12 +83,16 @@ def _reference_python(folder: Path) -> Path:
 
 
 def _lay_out(folder: Path) -> Path:
-    """The embedded data in the reference's layout, with the names that its `dev` mode looks for."""
+    """The embedded data in the reference's layout, with the names that its `dev` mode looks for.
+
+    Once more below `REFERENCE_DATA`, without manifests: it takes every file of a folder for a structure.
+    """
     for name in embedded_names():
         shutil.copytree(Embedded().fetch(name).path, folder / name)
         if name in DEV_IDS:
             (file,) = (folder / name).glob("*.json")
             _rename(file, DEV_IDS[name])
+    shutil.copytree(folder, folder.parent / REFERENCE_DATA, ignore=shutil.ignore_patterns(MANIFEST))
     return folder
 
 
@@ -118,7 +123,7 @@ def _compare(
     print(f"\n{run_mode}: {'':<24}{'0.1.8':>9}{'ours':>9}{'ratio':>8}   compilations   largest difference")
     for name in names:
         one, other = theirs[0][name], ours[0][name]
-        failed = " (0.1.8 failed)" if one["result"].get("failed") else ""
+        failed = " (0.1.8 has no result)" if one["result"].get("failed") else ""
         print(
             f"  {name:<28}{one['seconds']:>7.1f} s{other['seconds']:>7.1f} s"
             f"{one['seconds'] / max(other['seconds'], 1e-3):>8.1f}{one['compilations']:>8} / {other['compilations']}"
@@ -133,7 +138,8 @@ def _compare(
 
 
 def _theirs(python: Path, model: Path, data: Path, run_mode: str, names: Sequence[str]) -> dict[str, Any]:
-    command = [python, HERE / "reference_driver.py", "audit", model, data, run_mode, *names]
+    command = [python, HERE / "reference_driver.py", "audit", model, data.parent / REFERENCE_DATA, run_mode]
+    command += names
     return _timed(list(map(str, command)), read=lambda out: json.loads(out.splitlines()[-1]))
 
 

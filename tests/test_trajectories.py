@@ -3,13 +3,14 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from ase import Atoms, units
 from ase.build import molecule
 
-from mlipaudit.backends.contract import Trajectory
+from mlipaudit.backends.contract import Trajectory, backend_for
 from mlipaudit.backends.toy import ToyCalculator
 from mlipaudit.benchmarks import (
     BondLengthDistributionBenchmark,
@@ -20,7 +21,7 @@ from mlipaudit.benchmarks import (
 from mlipaudit.errors import DataCorruptError
 from mlipaudit.failures import Failure, FailureKind
 from mlipaudit.families.trajectories import SimulationState, read_structure, system, why_unstable
-from mlipaudit.protocol import Ensemble, MolecularDynamics, Trajectories
+from mlipaudit.protocol import Ensemble, Minimisation, MolecularDynamics, Trajectories
 from mlipaudit.run_mode import RunMode
 
 MD = MolecularDynamics(1000, 10, 100)
@@ -534,3 +535,29 @@ def test_a_whole_nve_run_of_the_toy(golden):
     entry = benchmark.analyze().structure_results[0]
     assert entry.num_frames == 11
     assert entry.times_ps[-1] == pytest.approx(0.1)
+
+
+def test_the_toy_conserves_energy_within_rounding(golden):
+    """From its own minimum, where it does not heat up."""
+    fast = NVEEnergyConservationBenchmark.protocols[RunMode.FAST]
+    md = replace(fast.md, num_steps=500)
+
+    class Relaxed(NVEEnergyConservationBenchmark):
+        protocols = {RunMode.FAST: replace(fast, md=md, max_systems=1)}
+
+        @classmethod
+        def systems(cls, reference):
+            starts = super().systems(reference)
+            ends = backend_for(ToyCalculator()).minimise(list(starts.values()), Minimisation(max_steps=400))
+            for atoms, end in zip(starts.values(), ends, strict=True):
+                atoms.positions = end.positions
+            return starts
+
+    benchmark = Relaxed(ToyCalculator(), golden / "data", "fast")
+    benchmark.run_model()
+    result = benchmark.analyze()
+    (entry,) = result.structure_results
+    assert result.score == 1.0
+    assert not entry.drift_distinguishable
+    assert abs(entry.drift_mev_per_atom_per_ps) < 0.02
+    assert entry.energy_drift_ratio < 0.01
