@@ -21,7 +21,8 @@ class Identity(Record):
     data_sha256: str | None = None
     protocol: dict[str, Any] = {}
     run_mode: str
-    seed: int
+    seed: int | None
+    """None where it is not known."""
     precision: str = "unknown"
     """Of the weights; unknown until the model is loaded, and where it does not say."""
 
@@ -96,8 +97,9 @@ class Provenance(Record):
     started_at: str
     """UTC, ISO 8601."""
     wall_seconds: float
+    """NaN where it is not known, as in the next one."""
     compile_seconds: float
-    num_compilations: int
+    num_compilations: int | None
     peak_memory_bytes: int | None = None
     """Of the process that did it, since it started; None when that died."""
     time_limit_seconds: float | None = None

@@ -11,6 +11,7 @@ from mlipaudit.backends.oracle import OracleBackend
 from mlipaudit.benchmark import Benchmark
 from mlipaudit.families.relative_energies import RelativeEnergies
 from mlipaudit.metric import metrics_of
+from mlipaudit.reporting.charts.declared_views import view_problems
 from mlipaudit.run_mode import RunMode
 
 
@@ -41,6 +42,9 @@ def check_benchmark(benchmark_class: type[Benchmark]) -> None:
     assert benchmark_class.result_class is not None
     for field, metric in metrics_of(benchmark_class.result_class).items():
         assert metric.score is None, f"{name}.{field} is an aggregate: scores come from the entries of systems"
+    assert not (problems := view_problems(benchmark_class)), (
+        f"{name} has pictures that cannot be drawn: {problems}"
+    )
 
 
 def check_result(benchmark: Benchmark) -> None:

@@ -6,8 +6,9 @@ views = (
             y=Axis("predicted_energy_diff", "model", "kcal/mol"), diagonal=True),
 )
 
-Fields are those of a benchmark's system entries, unless a view says otherwise. Where a field is absent, or None for
-every system, the picture is left out. The distribution of each scored metric is drawn without being declared.
+Fields are those of a benchmark's system entries, unless a view says otherwise; where a result has one system, what its
+entry does not hold is looked for on the result itself. Where a field is absent, or None for every system, the picture
+is left out. The distribution of each scored metric is drawn without being declared.
 """
 
 from __future__ import annotations
@@ -20,8 +21,14 @@ class Axis:
     """A field of a result and how its axis is labelled."""
 
     field: str
+    """`outer.inner` is a field of a nested record; `outer.*.inner` one of each record in a mapping."""
     label: str
     unit: str = ""
+    log: bool = False
+    scale: float = 1.0
+    """What the field is multiplied with, to have it in `unit`."""
+    per: str | None = None
+    """Field with a number that it is divided by: atoms, for a quantity per atom."""
 
     @property
     def title(self) -> str:
@@ -31,13 +38,15 @@ class Axis:
 
 @dataclass(frozen=True)
 class Scatter:
-    """One point per system and model."""
+    """One point per system and model, or one per element where both fields are lists."""
 
     title: str
     x: Axis
     y: Axis
     diagonal: bool = False
     """Whether both axes show the same quantity, so that a perfect model lies on the diagonal."""
+    joined: bool = False
+    """Whether a line joins a model's points, in the order of x."""
     caption: str = ""
 
 
@@ -50,13 +59,15 @@ class Curves:
     x: Axis | None = None
     """None: over the index, which `index` names."""
     reference: str | None = None
-    """Field with what the curve should be, over the same x."""
+    """Field with what the curve should be, over the same x; or with one number, drawn as a horizontal line."""
     error: str | None = None
     """Field with the standard error of y, drawn as a band of 95 %."""
     points: bool = False
     """Points rather than a line, where the order means nothing."""
     diagonal: bool = False
     """Whether both axes show the same quantity."""
+    zero_at_end: bool = False
+    """Whether every curve is shifted to zero at its largest x, where only differences mean something."""
     index: str = "frame"
     caption: str = ""
 
@@ -74,12 +85,15 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Bars:
-    """A number per group and model, from a field that maps groups to numbers."""
+    """A number per group and model: from a field that maps groups to numbers, or one number of each system."""
 
     title: str
     value: Axis
     of_result: bool = True
-    """Whether the field is one of the whole result; else of each system, drawn system by system."""
+    """Whether the field is one of the whole result. Else it is one of each system: a mapping is drawn system by
+    system, for numbers the systems are the groups."""
+    reference: str | None = None
+    """Field of the same kind with what the numbers should be, drawn as a mark across the bar."""
     caption: str = ""
 
 

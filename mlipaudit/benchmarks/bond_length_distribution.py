@@ -21,6 +21,7 @@ from mlipaudit.families.trajectories import (
     MoleculeModelOutput,
 )
 from mlipaudit.metric import Metric, SoftThreshold
+from mlipaudit.views import Axis, Curves, Scatter
 
 __all__ = [
     "BondLengthDistributionBenchmark",
@@ -72,6 +73,19 @@ class BondLengthDistributionBenchmark(MoleculeDeviations[BondMolecule]):
     dataset = "bond_length_distribution.json"
     molecules_schema = TypeAdapter(dict[str, BondMolecule])
     aggregate = "avg_deviation"
+    views = (
+        Curves(
+            "Deviation of the bond length",
+            y=Axis("deviation_trajectory", "deviation from the reference length", "Å"),
+            caption="Bonds vibrate about their reference length: what should not happen is a trend.",
+        ),
+        Scatter(
+            "Mean and spread over time",
+            x=Axis("avg_deviation", "mean deviation", "Å"),
+            y=Axis("std_deviation", "standard deviation", "Å"),
+            caption="Both are small for a bond that vibrates about its reference length.",
+        ),
+    )
 
     @classmethod
     def deviations(cls, positions: np.ndarray, molecule: BondMolecule) -> np.ndarray:

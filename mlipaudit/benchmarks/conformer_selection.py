@@ -40,9 +40,13 @@ from mlipaudit.metric import Metric, SoftThreshold
 from mlipaudit.protocol import SinglePoints
 from mlipaudit.run_mode import RunMode
 from mlipaudit.units import KCAL_MOL_PER_EV
+from mlipaudit.views import Axis, Curves, Scatter
 
 DatasetName = Literal["folmsbee", "wiggle150"]
 SOURCE = "mlipaudit 0.1.8 (arXiv:2511.20487)"
+EXPECTED = Axis("reference_energy_profile", "reference energy", "kcal/mol")
+PREDICTED = Axis("predicted_energy_profile", "predicted energy", "kcal/mol")
+ABOVE = "Above the conformer that is lowest in the reference; below 0 are those that the model prefers to it."
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,10 @@ class ConformerSelectionBenchmark(RelativeEnergies):
     result_class = ConformerSelectionResult
     model_output_class = ConformerSelectionModelOutput
     required_elements = {"H", "C", "N", "O", "S", "P", "F", "Cl", "Br"}
+    views = (
+        Scatter("Energies of all conformers", x=EXPECTED, y=PREDICTED, diagonal=True, caption=ABOVE),
+        Curves("Energies of the conformers", x=EXPECTED, y=PREDICTED, diagonal=True, points=True, caption=ABOVE),
+    )
     protocols = {
         RunMode.DEV: ConformerProtocol(max_systems=1),
         RunMode.FAST: ConformerProtocol(),

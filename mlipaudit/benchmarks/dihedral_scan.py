@@ -35,6 +35,7 @@ from mlipaudit.families.relative_energies import (
 from mlipaudit.metric import Metric, SoftThreshold
 from mlipaudit.protocol import SinglePoints
 from mlipaudit.units import KCAL_MOL_PER_EV
+from mlipaudit.views import Axis, Curves, Scatter
 
 DATASET = "TorsionNet500.json"
 
@@ -116,6 +117,22 @@ class DihedralScanBenchmark(RelativeEnergies):
     result_class = DihedralScanResult
     model_output_class = DihedralScanModelOutput
     required_elements = {"H", "C", "N", "O", "S", "F", "Cl"}
+    views = (
+        Scatter(
+            "Energies at all angles",
+            x=Axis("reference_energy_profile", "reference energy", "kcal/mol"),
+            y=Axis("predicted_energy_profile", "predicted energy", "kcal/mol"),
+            diagonal=True,
+            caption="Energies above the angle that is lowest in the reference, one point per angle.",
+        ),
+        Curves(
+            "Energy along the torsion",
+            x=Axis("distance_profile", "dihedral angle", "°"),
+            y=Axis("predicted_energy_profile", "energy", "kcal/mol"),
+            reference="reference_energy_profile",
+            caption="Energies above the angle that is lowest in the reference.",
+        ),
+    )
 
     @classmethod
     def load(cls, data_dir: Path, protocol: SinglePoints) -> Fragments:

@@ -26,6 +26,7 @@ from mlipaudit.protocol import ElasticBand, Minimisation
 from mlipaudit.run_mode import RunMode
 from mlipaudit.scoring import score_systems
 from mlipaudit.units import KCAL_MOL_PER_EV
+from mlipaudit.views import Axis, Scatter
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -116,6 +117,11 @@ def _protocol(end_steps: int, band_steps: int, max_systems: int | None) -> Elast
     )
 
 
+def _against(title: str, way: str) -> Scatter:
+    reference = Axis(f"{way}barrier_ref", "reference barrier", "kcal/mol")
+    return Scatter(title, reference, Axis(f"{way}barrier", "barrier of the path", "kcal/mol"), diagonal=True)
+
+
 class NudgedElasticBandBenchmark(Benchmark):
     """Does the model find minimum-energy paths of reactions?
 
@@ -127,6 +133,7 @@ class NudgedElasticBandBenchmark(Benchmark):
     result_class = NEBResult
     model_output_class = NEBModelOutput
     required_elements = {"H", "C", "N", "O"}
+    views = (_against("Barriers", ""), _against("Barriers of the reverse reactions", "reverse_"))
 
     protocols = {
         RunMode.DEV: _protocol(1, 1, 2),

@@ -27,6 +27,7 @@ from mlipaudit.families.relative_energies import (
 from mlipaudit.metric import Metric, SoftThreshold
 from mlipaudit.protocol import SinglePoints
 from mlipaudit.units import KCAL_MOL_PER_EV
+from mlipaudit.views import Axis, Scatter
 
 DATASET = "grambow_dataset.json"
 SOURCE = "mlipaudit 0.1.8 (arXiv:2511.20487)"
@@ -112,6 +113,20 @@ class ReactivityBenchmark(RelativeEnergies):
     result_class = ReactivityResult
     model_output_class = ReactivityModelOutput
     required_elements = {"H", "C", "N", "O"}
+    views = (
+        Scatter(
+            "Activation energies",
+            x=Axis("activation_energy_ref", "reference activation energy", "kcal/mol"),
+            y=Axis("activation_energy_pred", "predicted activation energy", "kcal/mol"),
+            diagonal=True,
+        ),
+        Scatter(
+            "Reaction enthalpies",
+            x=Axis("enthalpy_of_reaction_ref", "reference reaction enthalpy", "kcal/mol"),
+            y=Axis("enthalpy_of_reaction_pred", "predicted reaction enthalpy", "kcal/mol"),
+            diagonal=True,
+        ),
+    )
 
     @classmethod
     def load(cls, data_dir: Path, protocol: SinglePoints) -> Reactions:

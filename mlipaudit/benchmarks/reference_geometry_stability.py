@@ -30,6 +30,7 @@ from mlipaudit.metric import Metric, SoftThreshold
 from mlipaudit.protocol import Minimisation, Relaxations
 from mlipaudit.run_mode import RunMode
 from mlipaudit.scoring import score_systems
+from mlipaudit.views import Axis, Scatter
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -130,6 +131,7 @@ class ReferenceGeometryStabilityBenchmark(Benchmark):
     result_class = ReferenceGeometryStabilityResult
     model_output_class = ReferenceGeometryStabilityModelOutput
     required_elements = {"H", "C", "N", "O", "S", "F", "P", "Cl", "Br"}
+    views = (Scatter("RMSD by size", Axis("num_heavy_atoms", "heavy atoms"), Axis("rmsd", "RMSD", "Å")),)
     protocols = {
         RunMode.DEV: Relaxations(Minimisation(max_steps=10), max_systems=(2, 2)),
         RunMode.FAST: Relaxations(Minimisation(max_steps=200), max_systems=(30, 10)),

@@ -25,6 +25,7 @@ from mlipaudit.families.trajectories import (
 )
 from mlipaudit.metric import Metric, SoftThreshold
 from mlipaudit.protocol import Trajectories
+from mlipaudit.views import Axis, Curves, Scatter
 
 __all__ = [
     "MoleculeModelOutput",
@@ -77,6 +78,19 @@ class RingPlanarityBenchmark(MoleculeDeviations[RingMolecule]):
     dataset = "ring_planarity_data.json"
     molecules_schema = TypeAdapter(dict[str, RingMolecule])
     aggregate = "mae_deviation"
+    views = (
+        Curves(
+            "Deviation of the ring from its plane",
+            y=Axis("deviation_trajectory", "deviation from the best plane", "Å"),
+            caption="Rings vibrate about their plane: what should not happen is a trend.",
+        ),
+        Scatter(
+            "Mean and spread over time",
+            x=Axis("avg_deviation", "mean deviation", "Å"),
+            y=Axis("std_deviation", "standard deviation", "Å"),
+            caption="Both are small for a ring that vibrates about its plane.",
+        ),
+    )
 
     @classmethod
     def load(cls, data_dir: Path, protocol: Trajectories) -> dict[str, RingMolecule]:

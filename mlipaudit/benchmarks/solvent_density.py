@@ -16,7 +16,7 @@ from mlipaudit.benchmark import BenchmarkResult
 from mlipaudit.benchmarks.solvent_radial_distribution import (
     SolventRadialDistributionModelOutput as SolventDensityModelOutput,
 )
-from mlipaudit.families.liquid_density import DensityResult, measured_density
+from mlipaudit.families.liquid_density import DENSITIES, DensityResult, measured_density
 from mlipaudit.families.liquids import Liquid, Sample, SolventBenchmark
 from mlipaudit.families.relative_energies import mean_of
 from mlipaudit.metric import Metric
@@ -49,6 +49,7 @@ class SolventDensityBenchmark(SolventBenchmark):
     result_class = SolventDensityResult
     model_output_class = SolventDensityModelOutput
     liquid_result_class = SolventDensityStructureResult
+    views = DENSITIES
 
     @classmethod
     def measure(cls, sample: Sample, liquid: Liquid, reference: Any) -> dict[str, Any]:

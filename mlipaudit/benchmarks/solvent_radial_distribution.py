@@ -13,7 +13,12 @@ from typing import Annotated, Any
 
 from mlipaudit.benchmark import BenchmarkResult, ModelOutput
 from mlipaudit.failures import Failure
-from mlipaudit.families.liquid_structure import StructureResult, measured_structure, structure_of
+from mlipaudit.families.liquid_structure import (
+    RADIAL_DISTRIBUTION,
+    StructureResult,
+    measured_structure,
+    structure_of,
+)
 from mlipaudit.families.liquids import Liquid, Sample, SolventBenchmark
 from mlipaudit.families.relative_energies import mean_of
 from mlipaudit.families.trajectories import SimulationState
@@ -54,6 +59,7 @@ class SolventRadialDistributionBenchmark(SolventBenchmark):
     result_class = SolventRadialDistributionResult
     model_output_class = SolventRadialDistributionModelOutput
     liquid_result_class = SolventRadialDistributionStructureResult
+    views = (RADIAL_DISTRIBUTION,)
 
     @classmethod
     def measure(cls, sample: Sample, liquid: Liquid, reference: Any) -> dict[str, Any] | Failure:

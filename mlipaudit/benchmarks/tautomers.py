@@ -34,6 +34,7 @@ from mlipaudit.metric import Metric, SoftThreshold
 from mlipaudit.protocol import SinglePoints
 from mlipaudit.scoring import compute_benchmark_score
 from mlipaudit.units import KCAL_MOL_PER_EV
+from mlipaudit.views import Axis, Scatter
 
 DATASET = "tautobase_2792.json"
 THRESHOLD = 0.05
@@ -96,6 +97,15 @@ class TautomersBenchmark(RelativeEnergies):
     result_class = TautomersResult
     model_output_class = TautomersModelOutput
     required_elements = {"H", "C", "N", "O", "F", "S", "Cl", "Br", "I"}
+    views = (
+        Scatter(
+            "Energy differences of the pairs",
+            x=Axis("ref_energy_diff", "reference energy difference", "kcal/mol"),
+            y=Axis("predicted_energy_diff", "predicted energy difference", "kcal/mol"),
+            diagonal=True,
+            caption="Second tautomer minus first; a point in the upper left or lower right has the wrong one lower.",
+        ),
+    )
 
     @classmethod
     def load(cls, data_dir: Path, protocol: SinglePoints) -> Pairs:

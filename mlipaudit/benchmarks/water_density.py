@@ -15,7 +15,7 @@ from mlipaudit.benchmark import BenchmarkResult
 from mlipaudit.benchmarks.water_radial_distribution import (
     WaterRadialDistributionModelOutput as WaterDensityModelOutput,
 )
-from mlipaudit.families.liquid_density import DensityResult, measured_density
+from mlipaudit.families.liquid_density import DENSITIES, DensityResult, measured_density
 from mlipaudit.families.liquids import WATER, Liquid, Sample, WaterBenchmark
 from mlipaudit.metric import Metric
 from mlipaudit.scoring import Interval
@@ -50,6 +50,7 @@ class WaterDensityBenchmark(WaterBenchmark):
     result_class = WaterDensityResult
     model_output_class = WaterDensityModelOutput
     liquid_result_class = WaterDensityStructureResult
+    views = DENSITIES
 
     @classmethod
     def measure(cls, sample: Sample, liquid: Liquid, reference: Any) -> dict[str, Any]:

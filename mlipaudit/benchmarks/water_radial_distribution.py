@@ -19,9 +19,16 @@ import numpy as np
 from mlipaudit.analysis.density import number_density
 from mlipaudit.analysis.radial_distribution import WIDTH, coordination_number, smoothed
 from mlipaudit.benchmark import BenchmarkResult, ModelOutput
-from mlipaudit.errors import DataCorruptError
 from mlipaudit.failures import Failure
-from mlipaudit.families.liquid_structure import Structure, StructureResult, measured_structure, structure_of
+from mlipaudit.families.liquid_structure import (
+    RADIAL_DISTRIBUTION,
+    Experiment,
+    Structure,
+    StructureResult,
+    measured_structure,
+    read_experiment,
+    structure_of,
+)
 from mlipaudit.families.liquids import Liquid, Sample, WaterBenchmark
 from mlipaudit.families.relative_energies import PROFILE_RULE, relative_profile_error
 from mlipaudit.families.trajectories import SimulationState
@@ -97,13 +104,6 @@ class WaterRadialDistributionResult(BenchmarkResult):
     """The one box, if its data is there; its curve is above."""
 
 
-class Experiment(NamedTuple):
-    """The experimental curve."""
-
-    radii: np.ndarray
-    rdf: np.ndarray
-
-
 class WaterReference(NamedTuple):
     """The box and the experimental curve."""
 
@@ -118,6 +118,7 @@ class WaterRadialDistributionBenchmark(WaterBenchmark):
     result_class = WaterRadialDistributionResult
     model_output_class = WaterRadialDistributionModelOutput
     liquid_result_class = WaterRadialDistributionStructureResult
+    views = (RADIAL_DISTRIBUTION,)
 
     @classmethod
     def load(cls, data_dir: Path, protocol: Trajectories) -> WaterReference:
@@ -147,20 +148,6 @@ class WaterRadialDistributionBenchmark(WaterBenchmark):
         return fields
 
 
-def read_experiment(data_dir: Path) -> Experiment:
-    """The experimental curve.
-
-    Raises:
-        DataCorruptError: it cannot be read.
-    """
-    file = data_dir / "experimental_reference.npz"
-    try:
-        with np.load(file, allow_pickle=False) as arrays:
-            return Experiment(np.asarray(arrays["r_OO"], float), np.asarray(arrays["g_OO"], float))
-    except (OSError, ValueError, KeyError) as error:
-        raise DataCorruptError(f"{data_dir.name}/{file.name} does not hold r_OO and g_OO") from error
-
-
 def _against(found: Structure, experiment: Experiment, liquid: Liquid) -> dict[str, Any]:
     """The distance of a distribution from the experimental one."""
     radii = found.pairs.radii
@@ -181,6 +168,7 @@ def _against(found: Structure, experiment: Experiment, liquid: Liquid) -> dict[s
     shape = found.estimate(shape_error)
     errors = found.rdf_error
     return {
+        "reference_rdf": experiment.at(radii),
         "compared_range": (low, high),
         "mae": float(np.mean(np.abs(difference(found.rdf)))),
         "rmse": rmse.value,

@@ -13,9 +13,26 @@ from mlipaudit.analysis.drift import linear_drift
 from mlipaudit.families.liquids import Liquid, LiquidResult, Sample
 from mlipaudit.metric import Metric, SoftThreshold
 from mlipaudit.scoring import Interval, apply_rule
+from mlipaudit.views import Axis, Bars, Curves
 
 RULE = SoftThreshold(0.02, alpha=0.1)
 """As published: forgiving, 10 % off still scores 0.67."""
+DENSITIES = (
+    Bars(
+        "Density of each liquid",
+        value=Axis("average_density", "density", "g/cm³"),
+        of_result=False,
+        reference="reference_density",
+        caption="Mean over the frames after the first fifth; the mark is experiment.",
+    ),
+    Curves(
+        "Density over time",
+        y=Axis("densities", "density", "g/cm³"),
+        reference="reference_density",
+        caption="It should go up and down about experiment; the first fifth of the frames does not count.",
+    ),
+)
+"""Pictures of a density."""
 
 
 class DensityResult(LiquidResult):

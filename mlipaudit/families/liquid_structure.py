@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -23,13 +24,23 @@ from mlipaudit.analysis.blocks import (
 )
 from mlipaudit.analysis.density import volumes
 from mlipaudit.analysis.radial_distribution import WIDTH, PairCounts, count_pairs, first_peak, smooth_peak
+from mlipaudit.errors import DataCorruptError
 from mlipaudit.failures import Failure, FailureKind
 from mlipaudit.families.liquids import Liquid, LiquidResult, Sample
 from mlipaudit.metric import Fraction, Metric
 from mlipaudit.scoring import ALPHA, Interval
+from mlipaudit.views import Axis, Curves
 
 NEAR = 1.25
 """Times the reference distance of the first peak: neighbours within are counted, and so far a box must reach."""
+RADIAL_DISTRIBUTION = Curves(
+    "Radial distribution",
+    x=Axis("radii", "distance", "Å"),
+    y=Axis("rdf", "g(r)"),
+    reference="reference_rdf",
+    error="rdf_error",
+    caption="As far as half the box.",
+)
 
 
 class StructureResult(LiquidResult):
@@ -40,6 +51,8 @@ class StructureResult(LiquidResult):
     rdf: list[float] | None = None
     rdf_error: list[float] | None = None
     """Standard error of each value; None where the run is too short to tell."""
+    reference_rdf: list[float] | None = None
+    """What experiment gives at `radii`, NaN beyond its end; None where there is no such curve."""
     first_solvent_peak: Annotated[float | None, Metric(unit="Å", better="neither")] = None
     """Radius of the largest value, as published."""
     peak_interval: Interval | None = None
@@ -58,6 +71,18 @@ class StructureResult(LiquidResult):
     """Height of that parabola."""
     largest_radius: float | None = None
     """Å: half the smallest length of the box in the frames that count."""
+
+
+class Experiment(NamedTuple):
+    """A radial distribution from diffraction."""
+
+    radii: np.ndarray
+    """Å"""
+    rdf: np.ndarray
+
+    def at(self, radii: np.ndarray) -> list[float]:
+        """Its values at other radii, NaN where it does not reach."""
+        return np.interp(radii, self.radii, self.rdf, left=np.nan, right=np.nan).tolist()
 
 
 @dataclass(frozen=True)
@@ -109,6 +134,20 @@ class Structure:
         resamples = self.blocks.distribution(resampling_weights(number))
         low, high = resampled_interval(peak, first_peak(self.blocks.radii, resamples, window), number)
         return low - WIDTH / 2, high + WIDTH / 2
+
+
+def read_experiment(data_dir: Path) -> Experiment:
+    """The experimental curve between oxygens.
+
+    Raises:
+        DataCorruptError: it cannot be read.
+    """
+    file = data_dir / "experimental_reference.npz"
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            return Experiment(np.asarray(arrays["r_OO"], float), np.asarray(arrays["g_OO"], float))
+    except (OSError, ValueError, KeyError) as error:
+        raise DataCorruptError(f"{data_dir.name}/{file.name} does not hold r_OO and g_OO") from error
 
 
 def structure_of(sample: Sample, liquid: Liquid) -> Structure | Failure:

@@ -11,6 +11,7 @@ from mlipaudit import registry
 from mlipaudit.benchmark import Benchmark
 from mlipaudit.errors import UserError
 from mlipaudit.record import TaskRecord
+from mlipaudit.reporting.published import published_record
 from mlipaudit.reporting.rows import Gap, gaps_of
 from mlipaudit.store import ResultStore, Unreadable
 
@@ -26,6 +27,13 @@ class Contents:
     unreadable: tuple[Unreadable, ...]
     gaps: tuple[Gap, ...]
     """Tasks of the last run without a result, unreadable ones included."""
+    folder_models: tuple[str, ...] = ()
+    """Names of all models of the folder, where this is a part of it."""
+
+    @property
+    def coloured(self) -> list[str]:
+        """Names on which colours depend: a model has the same in any part of a folder."""
+        return sorted({*self.models, *self.folder_models})
 
     @property
     def models(self) -> list[str]:
@@ -59,21 +67,27 @@ class Contents:
             records=tuple(r for r in self.records if chosen(r.provenance.model, r.provenance.identity.benchmark)),
             unreadable=tuple(bad for bad in self.unreadable if chosen(bad.model, bad.benchmark)),
             gaps=tuple(gap for gap in self.gaps if chosen(gap.model, gap.benchmark)),
+            folder_models=tuple(self.coloured),
         )
 
 
 def open_results(root: str | Path) -> Contents:
-    """Read a results folder.
+    """Read a results folder, also one of mlipaudit 0.1.x.
 
     Raises:
         StoreError: there is no such folder.
     """
     store = ResultStore(root)
-    stored = list(store.records())
+    stored = [_or_published(record) for record in store.records()]
     records = [record for record in stored if isinstance(record, TaskRecord)]
     unreadable = [record for record in stored if isinstance(record, Unreadable)]
     gaps = gaps_of(store.read_run(), records, unreadable)
     return Contents(Path(root), tuple(records), tuple(unreadable), tuple(gaps))
+
+
+def _or_published(record: TaskRecord | Unreadable) -> TaskRecord | Unreadable:
+    """A result that only mlipaudit 0.1.x can have written is no unreadable one."""
+    return published_record(record.path) or record if isinstance(record, Unreadable) else record
 
 
 def benchmark_class(name: str) -> type[Benchmark] | None:

@@ -28,6 +28,7 @@ class Row:
     failures: tuple[str, ...]
     """Names of the failures, most frequent first."""
     seconds: float
+    """NaN where it is not known."""
     failed: bool
     """Whether nothing could be analysed."""
     edition: str | None
@@ -68,7 +69,7 @@ def rows_of(records: Sequence[TaskRecord], gaps: Sequence[Gap] = ()) -> list[Row
     for tasks in groups.values():
         rows += tasks
         if len(tasks) > 1:
-            rows.append(_overall(tasks))
+            rows.append(overall_of(tasks))
     return rows
 
 
@@ -97,7 +98,7 @@ def _row(record: TaskRecord) -> Row:
         benchmark=p.identity.benchmark,
         score=result.score,
         interval=result.score_interval,
-        covered=asked - (result.num_failed or 0) - result.num_skipped,
+        covered=max(asked - (result.num_failed or 0) - result.num_skipped, 0),
         asked=asked,
         failures=_by_frequency(failure.kind for failure in record.reasons.values()),
         seconds=p.wall_seconds,
@@ -112,7 +113,8 @@ def _by_frequency(kinds: Iterable[FailureKind]) -> tuple[str, ...]:
     return tuple(sorted(dict.fromkeys(listed), key=lambda kind: -listed.count(kind)))
 
 
-def _overall(rows: Sequence[Row]) -> Row:
+def overall_of(rows: Sequence[Row]) -> Row:
+    """The mean over several tasks of one model; one without a score enters no mean."""
     scored = [row for row in rows if row.score is not None]
     scores = {row.benchmark or "": row.score for row in scored}
     # A benchmark that failed wholly scores 0, whatever would have been drawn.

@@ -36,6 +36,7 @@ from mlipaudit.families.proteins import (
     proton_warnings,
 )
 from mlipaudit.scoring import Interval, block_bootstrap, interval_of, score_systems
+from mlipaudit.views import Axis, Curves
 
 __all__ = [
     "FoldingStabilityBenchmark",
@@ -52,6 +53,29 @@ class FoldingStabilityBenchmark(ProteinBenchmark):
 
     name = "folding_stability"
     result_class = FoldingStabilityResult
+    views = (
+        Curves(
+            "Distance from the reference structure",
+            y=Axis("rmsd_all_frames", "RMSD of the Cα", "Å"),
+            caption="After the best superposition; a protein that unfolds leaves the values of its vibrations.",
+        ),
+        Curves(
+            "Similarity of the fold",
+            y=Axis("tm_score_trajectory", "TM-score"),
+            index="frame that scores",
+            caption="1 for the reference structure itself; below 0.5 the fold is another one.",
+        ),
+        Curves(
+            "Radius of gyration",
+            y=Axis("radius_of_gyration_deviation", "change of the radius of gyration", "Å"),
+            index="frame that scores",
+        ),
+        Curves(
+            "Secondary structure",
+            y=Axis("match_secondary_structure", "share of residues as in the reference"),
+            index="frame that scores",
+        ),
+    )
 
     @classmethod
     def judge(

@@ -27,6 +27,7 @@ from mlipaudit.benchmarks.inference_speed.judgement import (
     score_interval,
 )
 from mlipaudit.benchmarks.inference_speed.schemas import (
+    VIEWS,
     CalibrationResult,
     InferenceSpeedModelOutput,
     InferenceSpeedResult,
@@ -63,6 +64,7 @@ class InferenceSpeedBenchmark(Benchmark):
     model_output_class = InferenceSpeedModelOutput
     required_elements = {"N", "H", "O", "S", "C"}
     runs_alone = True
+    views = VIEWS
     version = "2"
     protocols = {
         RunMode.DEV: SpeedProtocol(

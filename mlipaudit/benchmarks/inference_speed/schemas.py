@@ -13,12 +13,29 @@ from mlipaudit.benchmark import BenchmarkResult, ModelOutput, Record, SystemResu
 from mlipaudit.metric import Hill, Metric
 from mlipaudit.protocol import MolecularDynamics
 from mlipaudit.scoring import Interval
+from mlipaudit.views import Axis, Scatter
 
 if TYPE_CHECKING:
     from mlipaudit.backends.calibration import Calibration
 
 SPEED_RULE = Hill(midpoint=1.0, sharpness=1.5)
 """Applied to the forward time over that of the reference curve."""
+VIEWS = (
+    Scatter(
+        "Forward pass by size",
+        x=Axis("num_atoms", "atoms", log=True),
+        y=Axis("average_forward_time", "time of a forward pass", "ms", log=True, scale=1000.0),
+        joined=True,
+        caption="Energy and forces. Times of different devices do not compare.",
+    ),
+    Scatter(
+        "Molecular dynamics by size",
+        x=Axis("num_atoms", "atoms", log=True),
+        y=Axis("md.*.ns_per_day", "simulated time per day", "ns/day", log=True),
+        joined=True,
+        caption="On every engine that the model can use. Times of different devices do not compare.",
+    ),
+)
 
 
 @dataclass(frozen=True)

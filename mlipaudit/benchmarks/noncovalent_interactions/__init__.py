@@ -41,6 +41,7 @@ from mlipaudit.families.relative_energies import (
 )
 from mlipaudit.protocol import SinglePoints
 from mlipaudit.units import KCAL_MOL_PER_EV
+from mlipaudit.views import Axis, Bars, Curves, Scatter
 
 __all__ = [
     "NoncovalentInteractionsBenchmark",
@@ -65,6 +66,26 @@ class NoncovalentInteractionsBenchmark(RelativeEnergies):
         "H", "He", "B", "C", "N", "O", "F", "Ne", "P", "S", "Cl", "Ar", "As", "Se", "Br", "Kr", "I", "Xe",
     }  # fmt: skip
     skip_if_elements_missing = False
+    views = (
+        Scatter(
+            "Interaction energies",
+            x=Axis("reference_interaction_energy", "reference interaction energy", "kcal/mol"),
+            y=Axis("mlip_interaction_energy", "predicted interaction energy", "kcal/mol"),
+            diagonal=True,
+        ),
+        Bars(
+            "Mean absolute error of each data set",
+            value=Axis("mae_interaction_energy_datasets", "mean absolute error", "kcal/mol"),
+        ),
+        Curves(
+            "Interaction energy along the distance",
+            x=Axis("distance_profile", "distance", "unit of the data set"),
+            y=Axis("energy_profile", "interaction energy", "kcal/mol"),
+            reference="reference_energy_profile",
+            zero_at_end=True,
+            caption="Energies above that at the largest distance.",
+        ),
+    )
 
     @classmethod
     def load(cls, data_dir: Path, protocol: SinglePoints) -> Systems:

@@ -34,6 +34,7 @@ from mlipaudit.families.trajectories import (
 from mlipaudit.protocol import Ensemble, MolecularDynamics, Trajectories
 from mlipaudit.run_mode import RunMode
 from mlipaudit.scoring import score_systems, system_scores
+from mlipaudit.views import Axis, Bars, Curves
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -87,6 +88,20 @@ class NVEEnergyConservationBenchmark(TrajectoryBenchmark):
     required_elements = {"H", "C", "N", "O", "S", "Cl"}
     skip_if_elements_missing = False
     keep_positions = False
+    views = (
+        Bars(
+            "Drift of each system",
+            value=Axis("drift_mev_per_atom_per_ps", "drift of the total energy", "meV/atom/ps"),
+            of_result=False,
+            caption="Slope of a line through the whole run; 0 is right, its sign means nothing.",
+        ),
+        Curves(
+            "Total energy over time",
+            x=Axis("times_ps", "time", "ps"),
+            y=Axis("energy_drift_ev", "change of the total energy", "meV/atom", scale=1000.0, per="num_atoms"),
+            caption="Less that of the first frame. It should go up and down about 0 without a trend.",
+        ),
+    )
     protocols = {
         RunMode.DEV: Trajectories(_nve(100, 10, 10), max_systems=1),
         # Shorter than the published one, where `fast` is as long as `standard`.

@@ -50,6 +50,7 @@ from mlipaudit.families.proteins import (
     proton_warnings,
 )
 from mlipaudit.scoring import score_systems
+from mlipaudit.views import Axis, Bars
 
 __all__ = [
     "ResidueTypeBackbone",
@@ -77,6 +78,32 @@ class SamplingBenchmark(ProteinBenchmark):
 
     name = "sampling"
     result_class = SamplingResult
+    views = (
+        Bars(
+            "Backbone outliers",
+            value=Axis("outliers_ratio_backbone_dihedrals", "share of outliers"),
+            reference="null_outliers_ratio_backbone_dihedrals",
+            caption="Share of sampled φ and ψ that no reference point is near, by type of residue; the mark is what a "
+            "sample of the reference itself gets.",
+        ),
+        Bars(
+            "Side-chain outliers",
+            value=Axis("outliers_ratio_sidechain_dihedrals", "share of outliers"),
+            reference="null_outliers_ratio_sidechain_dihedrals",
+            caption="Share of sampled χ angles that no reference point is near, by type of residue; the mark is what a "
+            "sample of the reference itself gets.",
+        ),
+        Bars(
+            "Backbone outliers of this protein",
+            value=Axis("outliers_ratio_backbone_dihedrals", "share of outliers"),
+            of_result=False,
+        ),
+        Bars(
+            "Side-chain outliers of this protein",
+            value=Axis("outliers_ratio_sidechain_dihedrals", "share of outliers"),
+            of_result=False,
+        ),
+    )
 
     @classmethod
     def proteins(cls, reference: SamplingReference) -> Mapping[str, Protein]:

@@ -34,6 +34,7 @@ from mlipaudit.families.trajectories import (
 from mlipaudit.protocol import MolecularDynamics, Trajectories
 from mlipaudit.run_mode import RunMode
 from mlipaudit.scoring import score_systems
+from mlipaudit.views import Axis, Bars
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -83,6 +84,21 @@ class StabilityBenchmark(TrajectoryBenchmark):
     result_class = StabilityResult
     model_output_class = StabilityModelOutput
     required_elements = {"N", "H", "O", "S", "C", "Cl", "F"}
+    views = (
+        Bars(
+            "How long each structure held together",
+            value=Axis("score", "score"),
+            of_result=False,
+            caption="1 when nothing happened to it, less the earlier something did.",
+        ),
+        Bars(
+            "Frames of each structure",
+            value=Axis("num_frames", "frames with an answer"),
+            of_result=False,
+            reference="num_expected_frames",
+            caption="Dynamics that end early have fewer than the protocol asks for.",
+        ),
+    )
     protocols = {
         RunMode.DEV: Trajectories(MolecularDynamics(10, 1, 10), max_systems=2),
         # The published one is as long in `fast` as in `standard`: 100 ps of each of five structures.
