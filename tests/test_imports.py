@@ -85,6 +85,7 @@ def test_checker_sees_a_single_module():
         command("benchmark", "--help"),
         command("list", "--help"),
         command("show", "--help"),
+        command("gui", "--help"),
         command("data", "--help"),
         command("analyze", "--help"),
         command("verify", "--help"),

@@ -13,13 +13,15 @@ import os
 import sys
 from collections.abc import Sequence
 
-from mlipaudit.cli import analyze, benchmark, data, list_, run, selftest, show, verify
+from mlipaudit.cli import analyze, benchmark, compare, data, gui, list_, run, selftest, show, verify
 from mlipaudit.errors import StoreError, UserError
 
 COMMANDS = {
     "run": run,
     "list": list_,
     "show": show,
+    "compare": compare,
+    "gui": gui,
     "data": data,
     "analyze": analyze,
     "verify": verify,
