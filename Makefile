@@ -4,7 +4,7 @@ VENV := .venv/bin
 TEST_PYTHON ?= $(CURDIR)/$(VENV)/python
 TEST_DIR ?= .
 
-.PHONY: setup run test check bench bench-reference docs clean
+.PHONY: setup run test check bench bench-reference docs vendor clean
 
 setup:            ## environment with everything the tests need
 	$(PYTHON) -m venv .venv
@@ -28,6 +28,9 @@ bench-reference:  ## the same audit by mlipaudit 0.1.8, in an environment of its
 
 docs:             ## regenerate the pages that are made from declarations
 	$(VENV)/python docs/generate.py
+
+vendor:           ## the libraries that reports carry, anew from npm
+	$(VENV)/python mlipaudit/reporting/assets/vendor/update.py
 
 clean:
 	rm -rf .venv results build dist

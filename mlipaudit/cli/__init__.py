@@ -13,13 +13,14 @@ import os
 import sys
 from collections.abc import Sequence
 
-from mlipaudit.cli import analyze, benchmark, compare, data, gui, list_, run, selftest, show, verify
+from mlipaudit.cli import analyze, benchmark, compare, data, gui, list_, report, run, selftest, show, verify
 from mlipaudit.errors import StoreError, UserError
 
 COMMANDS = {
     "run": run,
     "list": list_,
     "show": show,
+    "report": report,
     "compare": compare,
     "gui": gui,
     "data": data,
@@ -34,6 +35,7 @@ examples:
   mlipaudit run --models m.zip --run-mode dev                  is the plumbing whole? (seconds)
   mlipaudit run --models m.zip my_calculator.py gfn2-xtb --run-mode fast --data embedded
   mlipaudit show results/                                      what came out
+  mlipaudit report results/ -o report.html                     the same as one page, with pictures
 """
 
 

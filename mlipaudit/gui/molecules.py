@@ -11,6 +11,7 @@ from importlib.resources import files
 from string import Template
 
 from mlipaudit.reporting.blocks import Molecule
+from mlipaudit.reporting.cells import edges_of
 
 HEIGHT = 330
 """Pixels of the page."""
@@ -47,7 +48,7 @@ def page_of(molecules: Sequence[Molecule], *, dark: bool) -> str:
         for i, m in enumerate(molecules)
     )
     # A name in an XYZ file must not end the script.
-    content = json.dumps([{"xyz": m.xyz, "edges": _edges(m)} for m in molecules]).replace("</", "<\\/")
+    content = json.dumps([{"xyz": m.xyz, "edges": edges_of(m.cell)} for m in molecules]).replace("</", "<\\/")
     text = "#fafafa" if dark else "#31333f"
     return PAGE.substitute(figures=figures, library=_library(), molecules=content, text=text)
 
@@ -56,22 +57,3 @@ def page_of(molecules: Sequence[Molecule], *, dark: bool) -> str:
 def _library() -> str:
     vendor = files("mlipaudit.reporting") / "assets" / "vendor"
     return (vendor / "3Dmol-min.js").read_text(encoding="utf-8")
-
-
-def _edges(molecule: Molecule) -> list[list[dict[str, float]]]:
-    """The twelve edges of its cell, as pairs of points."""
-    if molecule.cell is None:
-        return []
-    corners = [(i, j, k) for i in (0, 1) for j in (0, 1) for k in (0, 1)]
-    return [
-        [_point(start, molecule.cell), _point(end, molecule.cell)]
-        for start in corners
-        for end in corners
-        if start < end and sum(a != b for a, b in zip(start, end, strict=True)) == 1
-    ]
-
-
-def _point(corner: tuple[int, int, int], cell: Sequence[Sequence[float]]) -> dict[str, float]:
-    return {
-        axis: sum(n * vector[i] for n, vector in zip(corner, cell, strict=True)) for i, axis in enumerate("xyz")
-    }

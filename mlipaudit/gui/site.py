@@ -170,14 +170,16 @@ def _trail(asked: str, drawing: Drawing, contents: Contents) -> None:
     """The way back, and every system of the benchmark."""
     if asked == OVERVIEW:
         return
-    kind, _, name = asked.partition("/")
+    kind, *names = asked.split("/", maxsplit=2)
+    benchmark = names[0] if kind in ("benchmark", "system") and names else ""
     left, right = st.columns([2, 1], vertical_alignment="center")
     with left, st.container(horizontal=True):
         drawing.link("Overview", OVERVIEW, where="trail")
         if kind == "system":
-            drawing.link(name.partition("/")[0], benchmark_id(name.partition("/")[0]), where="trail")
-    if kind in ("benchmark", "system"):
-        benchmark = name.partition("/")[0]
+            drawing.link(benchmark, benchmark_id(benchmark), where="trail")
+        if kind == "record" and names:
+            drawing.link(names[0], model_id(names[0]), where="trail")
+    if benchmark:
         with right:
             _systems(benchmark, worst_first(contents.records_of(benchmark=benchmark)))
 
@@ -198,7 +200,7 @@ def _systems(benchmark: str, names: list[str]) -> None:
         index=None,
         key=key,
         on_change=open_chosen,
-        placeholder=f"go to one of {len(names)} systems, worst first",
+        placeholder=f"go to a system: {len(names)}, worst first",
         label_visibility="collapsed",
     )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+import ase.io  # noqa: F401 # structures need it: better imported with the first page than with a later one
 import streamlit as st
 
 from mlipaudit.errors import StoreError

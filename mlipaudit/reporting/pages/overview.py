@@ -52,9 +52,8 @@ def overview_page(contents: Contents) -> Page:
     if failures := failure_table(contents.records, name="failures", with_benchmark=True):
         blocks.append(Folded(f"Everything that failed ({len(failures.rows)})", (failures,)))
     blocks.append(Folded("How to read this", tuple(Paragraph(text) for text in HOW_TO_READ)))
-    return Page(
-        "overview", "Overview", tuple(blocks), subtitle=settings_of(contents), names=tuple(contents.models)
-    )
+    counts = f"{len(contents.models)} models, {len(contents.benchmarks)} benchmarks; {settings_of(contents)}"
+    return Page("overview", "Overview", tuple(blocks), counts, names=tuple(contents.models))
 
 
 def _ranking(ranking: Ranking, contents: Contents, number: int) -> Iterator[Block]:

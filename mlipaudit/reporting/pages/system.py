@@ -23,7 +23,8 @@ from mlipaudit.reporting.pages.parts import (
 from mlipaudit.reporting.structures import Structures
 from mlipaudit.reporting.systems import name_of, scores_of, systems_of
 
-OF_EVERY_SYSTEM = set(SystemResult.model_fields)
+OF_EVERY_SYSTEM = {*SystemResult.model_fields, "score"}
+"""Shown in rows of their own."""
 
 
 def system_page(contents: Contents, benchmark: str, system: str, structures: Structures) -> Page:
