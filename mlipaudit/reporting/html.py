@@ -86,7 +86,7 @@ def render(pages: Sequence[Page], *, title: str, models: Sequence[str], results_
     drawing = _Drawing(marks_of(models), results_href.rstrip("/"), {page.id for page in pages})
     assets = files("mlipaudit.reporting") / "assets"
     return DOCUMENT.substitute(
-        version=escape(mlipaudit.__version__),
+        version=escape(str(mlipaudit.__version__)),
         title=escape(title),
         style=(assets / "report.css").read_text("utf-8"),
         script=(assets / "report.js").read_text("utf-8"),
