@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatchmethod
 from html import escape
@@ -11,6 +12,7 @@ from importlib.resources import files
 from itertools import groupby
 from string import Template
 from urllib.parse import quote
+from zlib import compress
 
 import mlipaudit
 from mlipaudit.reporting.blocks import (
@@ -44,6 +46,8 @@ SHAPES = {
 }
 SHORT, LONG = 24, 60
 """Letters below which a cell is not broken, and above which it is given room."""
+COMPRESSED = 4000
+"""Letters from which on data is compressed."""
 VISIBLE = 0.01
 """Width of the shortest interval that is drawn on a bar."""
 KINDS = {"note": "Note", "warning": "⚠ Attention", "failure": "✕ Failed"}
@@ -116,9 +120,12 @@ def _fragment(page: str) -> str:
     return quote(page, safe="!#$&'()*+,-./:;=?@_~")
 
 
-def _embedded(content: object) -> str:
-    """JSON inside a page: nothing in it may end the script."""
+def embedded(content: object) -> str:
+    """JSON inside a page: nothing in it may end the script; compressed where that saves much."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    if len(text) > COMPRESSED:
+        packed = b64encode(compress(text.encode(), 9)).decode("ascii")
+        return f'<script type="application/zlib">{packed}</script>'
     return f'<script type="application/json">{text.replace("<", chr(92) + "u003c")}</script>'
 
 
@@ -181,7 +188,7 @@ class _Drawing:
         canvas = f'<div class="canvas" role="img" aria-label="{escape(block.caption or block.name)}"></div>'
         tools = "".join(f'<button data-save="{kind}">{kind.upper()}</button>' for kind in ("svg", "png"))
         caption = f'<figcaption>{escape(block.caption)}</figcaption><div class="tools">{tools}</div>'
-        content = f"{canvas}{caption}{_embedded(block.spec)}"
+        content = f"{canvas}{caption}{embedded(block.spec)}"
         return f'<figure class="chart" data-name="{escape(block.name)}">{content}</figure>'
 
     @block.register
@@ -191,7 +198,7 @@ class _Drawing:
         label = escape(f"Structure of {block.name}, {block.caption}")
         view = f'<div class="view" role="img" aria-label="{label}"></div>'
         caption = f"<figcaption>{escape(block.caption)}</figcaption>"
-        return f'<figure class="molecule">{view}{caption}{_embedded(content)}</figure>'
+        return f'<figure class="molecule">{view}{caption}{embedded(content)}</figure>'
 
     @block.register
     def _(self, block: Folded) -> str:

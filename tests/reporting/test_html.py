@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report as a file: complete, escaped, relative, and honest about what is missing."""
 
+import base64
 import json
 import re
+import zlib
 
 import pytest
 from made_records import failed
@@ -25,7 +27,7 @@ from mlipaudit.reporting.blocks import (
 )
 from mlipaudit.reporting.cells import edges_of
 from mlipaudit.reporting.colours import marks_of
-from mlipaudit.reporting.html import render
+from mlipaudit.reporting.html import embedded, render
 from mlipaudit.store import ResultStore
 
 EVIL = "<script>alert(1)</script>"
@@ -97,6 +99,14 @@ def test_data_of_charts_survives():
     text = content(rendered(page(Chart(spec, "c"))))
     found = re.search(r'<script type="application/json">(.*?)</script>', text)
     assert json.loads(found[1]) == spec
+
+
+def test_large_data_is_compressed_and_survives():
+    values = [{"x": i, "y": i**0.5, "name": "</script>"} for i in range(2000)]
+    text = embedded(values)
+    found = re.fullmatch(r'<script type="application/zlib">([\w+/=]+)</script>', text)
+    assert json.loads(zlib.decompress(base64.b64decode(found[1]))) == values
+    assert len(text) < len(json.dumps(values)) / 3
 
 
 def test_links_lead_to_pages_that_are_there_and_to_files_beside_the_report():

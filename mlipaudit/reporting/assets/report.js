@@ -4,9 +4,17 @@
 (() => {
   const root = document.documentElement;
   const pages = new Map([...document.querySelectorAll(".page")].map((page) => [page.dataset.page, page]));
-  const dataOf = (element) => JSON.parse(element.querySelector("script").textContent);
   let isDark = matchMedia("(prefers-color-scheme: dark)").matches;
   root.classList.add("js");
+
+  // As JSON, or as that deflated and in base64.
+  async function dataOf(figure) {
+    const script = figure.querySelector("script");
+    if (script.type === "application/json") return JSON.parse(script.textContent);
+    const bytes = Uint8Array.from(atob(script.textContent), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return new Response(stream).json();
+  }
 
   function style(name) {
     return getComputedStyle(root).getPropertyValue(name).trim();
@@ -27,7 +35,7 @@
   }
 
   async function drawChart(figure) {
-    const spec = dataOf(figure);
+    const spec = await dataOf(figure);
     const canvas = figure.querySelector(".canvas");
     const options = { actions: false, renderer: "svg", config: theme(), mode: "vega-lite" };
     const { view } = await vegaEmbed(canvas, spec, options);
@@ -35,8 +43,8 @@
     figure.dataset.drawn = "yes";
   }
 
-  function drawMolecule(figure) {
-    const molecule = dataOf(figure);
+  async function drawMolecule(figure) {
+    const molecule = await dataOf(figure);
     const box = figure.querySelector(".view");
     box.replaceChildren();
     const viewer = $3Dmol.createViewer(box, { backgroundAlpha: 0 });
