@@ -89,7 +89,7 @@ def test_a_collapsing_model_scores_next_to_nothing_within_a_picosecond(name):
     protocol = cls.protocols[RunMode.FAST]
     short = replace(protocol, md=replace(protocol.md, num_steps=1000, snapshot_interval=10), max_systems=2)
     benchmark = type(cls.__name__, (cls,), {"protocols": {**cls.protocols, RunMode.DEV: short}})
-    run = benchmark(collapsing(), "/nonexistent", "dev")
+    run = benchmark(collapsing(depth=0.5), "/nonexistent", "dev")
     run.run_model()
     result = run.analyze()
     assert result.score <= 0.25

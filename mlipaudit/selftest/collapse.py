@@ -21,8 +21,9 @@ they are hot enough to count as exploding."""
 
 @dataclass(frozen=True, eq=False)
 class Collapsing(ForceField):
-    """E = -DEPTH (1 - (r / CUTOFF)^2)^2 per pair, eV and Å: soft, and without a core."""
+    """E = -depth (1 - (r / CUTOFF)^2)^2 per pair, eV and Å: soft, and without a core."""
 
+    depth: float = DEPTH
     allowed_atomic_numbers = frozenset(range(1, 119))
     cutoff_distance = CUTOFF
     long_range_cutoff_distance = None
@@ -30,11 +31,11 @@ class Collapsing(ForceField):
 
     def __call__(self, graph: Graph) -> Prediction:
         """Energies and forces of a batch."""
-        gradient = jax.grad(lambda positions: _energies(positions, graph).sum())(graph.nodes.positions)
-        return Prediction(energy=_energies(graph.nodes.positions, graph), forces=-gradient)
+        gradient = jax.grad(lambda positions: _energies(positions, graph, self.depth).sum())(graph.nodes.positions)
+        return Prediction(energy=_energies(graph.nodes.positions, graph, self.depth), forces=-gradient)
 
 
-def _energies(positions: jax.Array, graph: Graph) -> jax.Array:
+def _energies(positions: jax.Array, graph: Graph, depth: float) -> jax.Array:
     """Of each graph of the batch."""
     numbers = jnp.arange(len(graph.n_node))
     own = jnp.repeat(numbers, graph.n_node, total_repeat_length=len(positions))[graph.senders]
@@ -44,10 +45,10 @@ def _energies(positions: jax.Array, graph: Graph) -> jax.Array:
     x = jnp.sum(vectors**2, axis=-1) / CUTOFF**2
     inside = (graph.senders != graph.receivers) & (x < 1)
     # Every pair is listed from both ends.
-    pairs = -0.5 * DEPTH * jnp.where(inside, (1 - x) ** 2, 0.0)
+    pairs = -0.5 * depth * jnp.where(inside, (1 - x) ** 2, 0.0)
     return segment_sum(pairs, own, len(graph.n_node))
 
 
-def collapsing() -> Any:
-    """The force field."""
-    return Collapsing(predictor=None, params={"none": jnp.zeros(1)})
+def collapsing(depth: float = DEPTH) -> Any:
+    """The force field; `depth` in eV."""
+    return Collapsing(predictor=None, params={"none": jnp.zeros(1)}, depth=depth)
