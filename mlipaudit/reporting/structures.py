@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlipaudit.benchmark import Benchmark
 from mlipaudit.data import DataSet
 from mlipaudit.errors import UserError
 from mlipaudit.record import TaskRecord
@@ -23,13 +25,26 @@ MAX_SHOWN = 3
 """Structures of one system: both ends and the middle of a path, two tautomers, the first conformers."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Source:
     """Input data of a benchmark, or why it cannot be had."""
 
     dataset: DataSet | None = None
-    reference: Any = None
     why_not: str = ""
+    protocol: Any = None
+    benchmark: type[Benchmark] | None = None
+    """None for one that cannot read reference data by itself."""
+
+    @cached_property
+    def reference(self) -> Any:
+        """What the benchmark reads from it, when it is first asked for; None where it cannot."""
+        if self.dataset is None or self.benchmark is None:
+            return None
+        try:
+            return self.benchmark.load(self.dataset.path, self.protocol)
+        except (UserError, NotImplementedError, OSError, ValueError, KeyError, TypeError) as error:
+            self.why_not = str(error).split("\n", maxsplit=1)[0]
+            return None
 
 
 @dataclass
@@ -89,11 +104,7 @@ def _read(record: TaskRecord, data: Path | None) -> Source:
         return Source(why_not=str(error))
     if not declared.uses_hooks() or identity.run_mode not in set(RunMode):
         return Source(dataset)
-    try:
-        reference = declared.load(dataset.path, declared.protocols.get(RunMode(identity.run_mode)))
-    except (UserError, NotImplementedError, OSError, ValueError, KeyError, TypeError) as error:
-        return Source(dataset, why_not=str(error).split("\n", maxsplit=1)[0])
-    return Source(dataset, reference)
+    return Source(dataset, protocol=declared.protocols.get(RunMode(identity.run_mode)), benchmark=declared)
 
 
 def _geometries(declared: Any, reference: Any, system: str) -> list[Atoms]:
