@@ -13,6 +13,20 @@ import pytest
 PLUGIN = Path(__file__).parent / "plugin"
 ROOT = Path(__file__).parents[1]
 NAME = "diatomic_bonds"
+VISIT = """
+import sys
+from pathlib import Path
+from streamlit.testing.v1 import AppTest
+import mlipaudit.gui
+script = Path(mlipaudit.gui.__file__).with_name("app.py")
+sys.argv, page = [str(script), sys.argv[1]], sys.argv[2]
+app = AppTest.from_file(str(script), default_timeout=60)
+app.query_params["page"] = page
+app.run()
+print([title.value for title in app.title], [text.value for text in app.markdown], [e.value for e in app.error])
+print([button.label for button in app.sidebar.button])
+"""
+"""Opens a page of the browser pages without a browser, and says what is on it."""
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +85,19 @@ def test_it_has_a_page_in_the_report(mlipaudit, results, tmp_path):
     text = (tmp_path / "report.html").read_text()
     assert "How good are the bond lengths of diatomic molecules?" in text
     assert f"benchmark/{NAME}" in text
+
+
+def test_it_has_a_page_in_the_gui(site, results):
+    pytest.importorskip("streamlit", reason="needs the extra `gui`")
+    command = [sys.executable, "-c", VISIT, str(results), f"benchmark/{NAME}"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(site)}
+    )
+    page, navigation = done.stdout.splitlines()
+    assert NAME in page.replace("\\", "")
+    assert "How good are the bond lengths of diatomic molecules?" in page
+    assert page.endswith("[]")  # no error
+    assert NAME in navigation.replace("\\", "")
 
 
 def test_it_has_a_page_in_the_docs(site, tmp_path):

@@ -4,19 +4,28 @@
 from __future__ import annotations
 
 import json
+import logging
+import threading
+import time
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 
 import streamlit as st
 
-from mlipaudit.gui.snapshot import Moment, Snapshot, snapshot
+from mlipaudit.gui.snapshot import MAX_STATES, Moment, Snapshot, snapshot
 from mlipaudit.reporting.blocks import Block, Notice, Page
 from mlipaudit.reporting.contents import Contents, category_of
 from mlipaudit.reporting.pages import benchmark_page, model_page, overview_page, system_page
+from mlipaudit.reporting.pages.parts import benchmark_id, model_id
 from mlipaudit.reporting.systems import systems_of
 
 OVERVIEW = "overview"
-MAX_KEPT = 128
+MAX_KEPT = 256
+PAUSE_S = 0.05
+"""Between two pages that nobody has asked for yet: a reader's own goes first."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -42,14 +51,36 @@ class Filters:
 
 def page_of(root: Path, data: Path | None, moment: Moment, page: str, filters: Filters) -> Page:
     """A page of the folder at that moment."""
-    return _page(
-        snapshot(root, data, moment), moment.key, page, filters.models, filters.categories, filters.benchmarks
-    )
+    return _pages(snapshot(root, data, moment), str(root), moment.key).get(page, filters)
 
 
-@st.cache_resource(max_entries=MAX_KEPT, show_spinner="Drawing …")
-def _page(_snapshot: Snapshot, key: str, page: str, *chosen: tuple[str, ...]) -> Page:
-    return build(_snapshot, page, Filters(*chosen))
+class Pages:
+    """Pages of one state of a folder. While a reader looks at the first, the others are built."""
+
+    def __init__(self, shown: Snapshot) -> None:
+        self._contents = shown.contents
+        self._build = lru_cache(MAX_KEPT)(partial(build, shown))
+        self._one_at_a_time = threading.Lock()
+        threading.Thread(target=self._build_ahead, name="pages", daemon=True).start()
+
+    def get(self, page: str, filters: Filters) -> Page:
+        """The page with an id, built if it is not there yet."""
+        with self._one_at_a_time:
+            return self._build(page, filters)
+
+    def _build_ahead(self) -> None:
+        benchmarks = map(benchmark_id, self._contents.benchmarks)
+        for page in (OVERVIEW, *benchmarks, *map(model_id, self._contents.models)):
+            try:
+                self.get(page, Filters())
+            except Exception as error:  # around a page: who asks for it will be told
+                logger.debug("cannot build %s: %s", page, error)
+            time.sleep(PAUSE_S)
+
+
+@st.cache_resource(max_entries=MAX_STATES, show_spinner=False)
+def _pages(_snapshot: Snapshot, root: str, key: str) -> Pages:
+    return Pages(_snapshot)
 
 
 def build(shown: Snapshot, page: str, filters: Filters) -> Page:

@@ -16,7 +16,7 @@ from mlipaudit.reporting.contents import Contents, open_results
 from mlipaudit.reporting.structures import Structures
 from mlipaudit.store import RESULT, RUN
 
-MAX_KEPT = 4
+MAX_STATES = 4
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def snapshot(root: Path, data: Path | None, moment: Moment) -> Snapshot:
     return _read(str(root), str(data) if data else "", moment.key)
 
 
-@st.cache_resource(max_entries=MAX_KEPT, show_spinner="Reading results …")
+@st.cache_resource(max_entries=MAX_STATES, show_spinner="Reading results …")
 def _read(root: str, data: str, key: str) -> Snapshot:
     structures = Structures(Path(data) if data else None)
     try:
