@@ -24,7 +24,7 @@ import numpy as np
 from mlipaudit.backends.barostat import barostat_for
 from mlipaudit.backends.contract import SystemRun, Trajectory
 from mlipaudit.backends.dynamics import has_ended, resume
-from mlipaudit.backends.jax_batch import ENGINE, Batch, Room
+from mlipaudit.backends.jax_batch import ENGINE, Batch, Compiled, Room
 from mlipaudit.backends.jax_batching import device_edges_target
 from mlipaudit.failures import Failure, FailureKind
 
@@ -163,7 +163,9 @@ def _one_by_one(backend: ForceFieldBackend, members: Sequence[Member]) -> None:
     """Every core takes one system at a time; the first, largest one shows how to group the others."""
     stop = threading.Event()
     if len(members) == 1:
-        return _lane(backend, members[0], _room_for(backend, members), None, stop)()
+        room = _room_for(backend, members)
+        one_core = _would_wait_for_cores(backend, members[0], room)
+        return _lane(backend, members[0], room, None, stop, one_core=one_core)()
     new = not backend.md.compiled
     first = _try_lane(backend, members[0], _room_for(backend, members), one_core=True)
     lanes: list[Callable[[], Any]] = []
@@ -197,17 +199,31 @@ def _room_for(backend: ForceFieldBackend, members: Sequence[Member]) -> Room:
         steps = sum(m.steps_left for m in members) / min(_cores(), len(members))
         return steps * backend.md.seconds_per_pair * (room.pairs - needed.pairs)
 
-    periodic = bool(members[0].run.atoms.pbc.any())
-    known = [
-        (key.room, seconds)
-        for key, seconds in list(backend.md.compiled.items())
-        if key.num_systems == 1 and key.program.capacity.periodic is periodic and key.room.holds(needed)
-    ]
-    worth = [room for room, seconds in known if costs(room) < seconds]
+    known = _compiled_for_one(backend, members[0])
+    worth = [key.room for key, seconds in known if key.room.holds(needed) and costs(key.room) < seconds]
     if worth:
         return min(worth, key=lambda room: room.pairs)
     shared = needed.rounded_up()
     return shared if costs(shared) < HOPE * COMPILE_SECONDS else needed
+
+
+def _would_wait_for_cores(backend: ForceFieldBackend, member: Member, room: Room) -> bool:
+    """Whether a program for one core that is there is sooner done than one for all cores is compiled."""
+    if member.run.observer:
+        return False  # somebody holds a stopwatch
+    there = {key.one_core: seconds for key, seconds in _compiled_for_one(backend, member) if key.room == room}
+    seconds = member.steps_left * backend.md.seconds_per_pair * room.pairs
+    return there.keys() == {True} and seconds < there[True]
+
+
+def _compiled_for_one(backend: ForceFieldBackend, member: Member) -> list[tuple[Compiled, float]]:
+    """Programs that advance a single system of this kind, and what they took to compile, s."""
+    periodic = bool(member.run.atoms.pbc.any())
+    return [
+        (key, seconds)
+        for key, seconds in list(backend.md.compiled.items())
+        if key.num_systems == 1 and key.program.capacity.periodic is periodic
+    ]
 
 
 def _in_batches_of_one_step(backend: ForceFieldBackend, members: Sequence[Member]) -> None:

@@ -10,7 +10,9 @@ from ase import Atoms
 from ase.build import bulk, molecule
 
 from mlipaudit.backends import jax_planner
+from mlipaudit.backends.contract import SystemRun
 from mlipaudit.backends.jax_planner import split
+from mlipaudit.backends.mlip_force_field import Dynamics
 from mlipaudit.failures import FailureKind
 from mlipaudit.protocol import Ensemble, MolecularDynamics
 
@@ -160,6 +162,23 @@ def test_a_second_run_of_the_same_shapes_compiles_nothing(backend):
     known = len(backend.md.compiled)
     together(backend, systems())
     assert len(backend.md.compiled) == known
+
+
+def test_one_system_uses_the_program_for_one_core_that_several_have_compiled(backend, monkeypatch):
+    monkeypatch.setattr(jax_planner, "_cores", lambda: 2)
+    monkeypatch.setattr(backend, "md", Dynamics(batches_pay=False))
+    short = replace(NVT, num_steps=5)
+    backend.simulate(systems()[:2], short)
+    (key,) = backend.md.compiled
+    assert key.one_core
+    backend.simulate(systems()[:1], short)
+    assert set(backend.md.compiled) == {key}
+    # A long run is worth a program for all cores, and so is one that is timed.
+    backend.simulate(systems()[:1], short, observer=lambda report: False)
+    assert {known.one_core for known in backend.md.compiled} == {True, False}
+    monkeypatch.setattr(backend, "md", Dynamics(batches_pay=False, seconds_per_pair=1e6, compiled={key: 1.0}))
+    member = jax_planner.Member(SystemRun(0, systems()[0], short, (0,)), None, key.room)
+    assert not jax_planner._would_wait_for_cores(backend, member, key.room)
 
 
 # Deciding
