@@ -8,7 +8,7 @@ TEST_DIR ?= .
 
 setup:            ## environment with everything the tests need
 	$(PYTHON) -m venv .venv
-	$(VENV)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,xtb]'
+	$(VENV)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,xtb,gui,dask]'
 
 run:              ## the main job: audit the example model on the embedded data
 	$(VENV)/mlipaudit run --models examples/example_model.zip --run-mode dev --output results

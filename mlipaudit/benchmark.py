@@ -9,7 +9,7 @@ subclass written for mlipaudit 0.1.x overrides `run_model` and `analyze` instead
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -125,6 +125,13 @@ class Benchmark:
     """Folder of the input data, where it differs from `name`."""
     protocols: ClassVar[Mapping[RunMode, Any]] = {}
     """How the model is asked, per run mode."""
+    chunk_systems: ClassVar[int | None] = None
+    """Systems per chunk, the smallest part of this benchmark that another process can do; None: it is not split.
+
+    What a chunk holds never depends on who does it, so that the answers are the same however the work is split.
+    """
+    scored: ClassVar[bool] = True
+    """False for one that only describes: its result has no score and enters no average, not even where it failed."""
     runs_alone: ClassVar[bool] = False
     """Whether it needs a quiet machine."""
     views: ClassVar[tuple[View, ...]] = ()
@@ -150,6 +157,7 @@ class Benchmark:
         backend: Backend | None = None,
         input_data: DataSet | None = None,
         checkpoints: Checkpoints | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         """Prepare a benchmark; nothing is computed yet.
 
@@ -164,6 +172,7 @@ class Benchmark:
             backend: what runs `force_field`, with the programs it has compiled; made anew by default.
             input_data: the input data itself, already verified; found through the two above by default.
             checkpoints: where unfinished simulations are kept, and continued from; nowhere by default.
+            options: of a benchmark on a file of the user's.
 
         Raises:
             ValueError: `force_field` is none of the above.
@@ -181,6 +190,7 @@ class Benchmark:
         self.model_output: ModelOutput | None = None
         self.input_data: DataSet | None = input_data
         self.checkpoints = checkpoints
+        self.options = dict(options or {})
         self._data = data
         self._download_data()
         self._require_elements()
@@ -193,7 +203,14 @@ class Benchmark:
     @classmethod
     def uses_hooks(cls) -> bool:
         """Whether `ask` and `judge` are implemented, rather than `run_model` and `analyze` overridden."""
-        return cls.ask is not Benchmark.ask and cls.judge is not Benchmark.judge
+        asks = cls.ask is not Benchmark.ask or cls.ask_chunk is not Benchmark.ask_chunk
+        return asks and cls.judge is not Benchmark.judge
+
+    @classmethod
+    def is_split(cls) -> bool:
+        """Whether the chunks of this benchmark can be done apart; not if a subclass asks in its own way."""
+        as_here = cls.ask is Benchmark.ask and cls.run_model is Benchmark.run_model
+        return cls.chunk_systems is not None and as_here and cls.uses_hooks()
 
     @classmethod
     def get_missing_element_types(cls, force_field: Any) -> set[str]:
@@ -218,7 +235,24 @@ class Benchmark:
     @property
     def protocol(self) -> Any:
         """Settings of this run mode; None for a benchmark that declares none."""
-        return self.protocols.get(self.run_mode)
+        return self.protocol_of(self.run_mode, self.options)
+
+    @classmethod
+    def protocol_of(cls, run_mode: RunMode, options: Mapping[str, Any]) -> Any:
+        """Settings of a run mode; of a benchmark on a file of the user's, what its options stand for.
+
+        Those of a stored result give the protocol that the same options have today.
+        """
+        return cls.protocols.get(run_mode)
+
+    @classmethod
+    def options_for(cls, file: Path, config: Path | None, run_mode: RunMode) -> dict[str, Any]:
+        """All options with their defaults, for a file of the user's; plain data, and the protocol of the result.
+
+        Raises:
+            UserError: the file or the configuration is not what this benchmark can work with.
+        """
+        raise NotImplementedError(f"{cls.__name__} takes no file")
 
     def run_model(self) -> None:
         """Ask the force field; the answers are kept in `model_output`."""
@@ -240,13 +274,50 @@ class Benchmark:
         raise NotImplementedError(f"{cls.__name__} implements neither load() nor run_model()")
 
     def ask(self, backend: Backend, reference: Any) -> ModelOutput:
-        """Put the questions to a backend. Reads `protocol`, `seed` and `progress`; changes nothing."""
-        raise NotImplementedError(f"{type(self).__name__} implements neither ask() nor run_model()")
+        """Put the questions to a backend. Reads `protocol`, `seed` and `progress`; changes nothing.
+
+        That of a split benchmark is this one: chunk by chunk, as any number of processes would do it.
+        """
+        if self.chunk_systems is None:
+            raise NotImplementedError(f"{type(self).__name__} implements neither ask() nor run_model()")
+        return self.join([self.ask_chunk(backend, reference, names) for names in self.chunks(reference)])
+
+    @classmethod
+    def system_names(cls, reference: Any) -> list[str]:
+        """All systems of a split benchmark, in the order of its model output."""
+        raise NotImplementedError(f"{cls.__name__} is split and does not implement system_names()")
+
+    @classmethod
+    def chunks(cls, reference: Any) -> list[list[str]]:
+        """The systems of a split benchmark, chunk by chunk; at least one chunk, even if nothing is in it."""
+        names = cls.system_names(reference)
+        size = cls.chunk_systems or max(len(names), 1)
+        return [names[start : start + size] for start in range(0, len(names), size)] or [[]]
+
+    def ask_chunk(self, backend: Backend, reference: Any, names: Sequence[str]) -> ModelOutput:
+        """The answers for some systems of a split benchmark; a pure function of backend and systems, as `ask` is."""
+        raise NotImplementedError(f"{type(self).__name__} is split and does not implement ask_chunk()")
+
+    @classmethod
+    def join(cls, parts: Sequence[Any]) -> ModelOutput:
+        """One model output from those of all chunks, in their order."""
+        raise NotImplementedError(f"{cls.__name__} is split and does not implement join()")
 
     @classmethod
     def judge(cls, output: Any, reference: Any, protocol: Any) -> BenchmarkResult:
         """Judge answers against reference data: no force field, the same on any machine."""
         raise NotImplementedError(f"{cls.__name__} implements neither judge() nor analyze()")
+
+    @classmethod
+    def is_scored(cls, protocol: Any) -> bool:
+        """Whether results under a protocol have a score."""
+        return cls.scored
+
+    @classmethod
+    def result_of_failure(cls, failure: Failure | None, protocol: Any = None) -> BenchmarkResult:
+        """The result of a task that came to nothing."""
+        score = 0.0 if cls.is_scored(protocol) else None
+        return BenchmarkResult(failed=True, score=score, failure=failure)
 
     @classmethod
     def geometries(cls, reference: Any, system: str) -> list[Atoms]:

@@ -24,6 +24,8 @@ from mlipaudit.errors import DataCorruptError, DataUnavailableError, UsageError
 from mlipaudit.run_mode import RunMode
 
 MANIFEST = "manifest.toml"
+WHOLE = "."
+"""Stands for the name of a data set's only file."""
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}")
 T = TypeVar("T")
 
@@ -63,6 +65,19 @@ class DataSet:
     verified: dict[str, str] | None = field(default=None, hash=False, compare=False, repr=False)
     """Hashes that the files were compared with already."""
 
+    @classmethod
+    def of_file(cls, file: Path) -> DataSet:
+        """A single file of the user's.
+
+        Raises:
+            UsageError: it cannot be read.
+        """
+        try:
+            hashes = {WHOLE: sha256_of(file)}
+        except OSError as error:
+            raise UsageError(f"{file}: {error.strerror}") from error
+        return cls(file.name, EditionKind.LOCAL, file.absolute(), None, verified=hashes)
+
     @cached_property
     def hashes(self) -> dict[str, str]:
         """Path relative to the folder -> sha256, of every file that belongs to the set."""
@@ -74,7 +89,9 @@ class DataSet:
 
     @cached_property
     def sha256(self) -> str:
-        """One hash over names and contents."""
+        """One hash over names and contents; of a single file, whatever it is called, that of its content."""
+        if self.hashes.keys() == {WHOLE}:
+            return self.hashes[WHOLE]
         lines = "".join(f"{name} {digest}\n" for name, digest in sorted(self.hashes.items()))
         return hashlib.sha256(os.fsencode(lines)).hexdigest()
 

@@ -53,6 +53,8 @@ class Metric:
     score: ScoreRule | None = None
     better: Literal["lower", "higher", "neither"] = "lower"
     source: str = ""
+    is_price: bool = False
+    """Whether scores are drawn against it: what a model costs, whatever it runs on."""
 
 
 def metrics_of(model: type[BaseModel]) -> dict[str, Metric]:

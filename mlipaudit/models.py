@@ -69,7 +69,7 @@ def parse_models(arguments: Sequence[str]) -> list[ModelSpec]:
     for argument in arguments:
         spec = _parse(argument)
         taken = {other.name for other in specs}
-        specs.append(replace(spec, name=_unique(spec.name, taken)))
+        specs.append(replace(spec, name=unique_name(spec.name, taken)))
     return specs
 
 
@@ -94,12 +94,12 @@ def _parse(argument: str) -> ModelSpec:
     name, _, text = argument.partition(":")
     if name in registry.registered(registry.MODELS):
         options = parse_options(text)
-        return ModelSpec(_clean(name), ModelKind.NAMED, name, _hash_of_named(name, options), options)
+        return ModelSpec(clean_name(name), ModelKind.NAMED, name, _hash_of_named(name, options), options)
     if path.suffix.lower() in (".zip", ".py"):
         if not path.is_file():
             raise UsageError(f"--models {argument}: no such file")
         kind = ModelKind.ARCHIVE if path.suffix.lower() == ".zip" else ModelKind.PYTHON
-        return ModelSpec(_clean(path.stem), kind, argument, _hash_of_file(path, kind))
+        return ModelSpec(clean_name(path.stem), kind, argument, _hash_of_file(path, kind))
     if path.exists():
         raise UsageError(f"--models {argument}: model files end in .zip (saved by mlip) or .py")
     raise UnknownNameError("model", name, registry.names(registry.MODELS))
@@ -123,7 +123,8 @@ def parse_options(text: str) -> dict[str, Any]:
     return options
 
 
-def _unique(name: str, taken: set[str]) -> str:
+def unique_name(name: str, taken: set[str]) -> str:
+    """A name that is not taken, with a number where it has to be."""
     candidate, number = name, 1
     while candidate in taken:
         number += 1
@@ -131,7 +132,7 @@ def _unique(name: str, taken: set[str]) -> str:
     return candidate
 
 
-def _clean(name: str) -> str:
+def clean_name(name: str) -> str:
     """A name that is safe as a folder."""
     cleaned = "".join(c if c.isalnum() or c in "._+-" else "_" for c in name).lstrip(".")
     return cleaned or "model"

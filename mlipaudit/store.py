@@ -6,6 +6,7 @@
     <output>/<model>/<benchmark>/model_output.<hash>.json    the model's raw answers, to be judged again
     <output>/<model>/<benchmark>/earlier/<task id>/          the same of another identity, replaced by a later run
     <output>/<model>/<benchmark>/unfinished/                 simulations on their way, while the task has no result
+    <output>/<model>/<benchmark>/parts/                      chunks of a split task, until all of them are there
     <output>/<model>/score.json                              score by benchmark, and `overall_score`
 
 Every file is written to a temporary neighbour and moved into place, so that a reader never sees half of one. A
@@ -36,7 +37,7 @@ OVERALL_SCORE = "overall_score"
 PROVENANCE, CHECKSUM = "provenance", "checksum"
 TEMPORARY = ".writing-"
 """Beginning of the names of files that are not finished."""
-SET_ASIDE, EARLIER, UNFINISHED = "unreadable", "earlier", "unfinished"
+SET_ASIDE, EARLIER, UNFINISHED, PARTS = "unreadable", "earlier", "unfinished", "parts"
 
 
 @dataclass(frozen=True)
@@ -104,9 +105,14 @@ class ResultStore:
         """Where simulations are kept until their task is done."""
         return self.folder(model, benchmark) / UNFINISHED
 
+    def parts(self, model: str, benchmark: str) -> Path:
+        """Where the chunks of a split task are kept until all of them are there."""
+        return self.folder(model, benchmark) / PARTS
+
     def forget_unfinished(self, model: str, benchmark: str) -> None:
         """Let the next run of a task begin at its beginning."""
         shutil.rmtree(self.unfinished(model, benchmark), ignore_errors=True)
+        shutil.rmtree(self.parts(model, benchmark), ignore_errors=True)
 
     def write(self, record: TaskRecord) -> Path:
         """Store one finished task and bring its model's score up to date.
@@ -117,9 +123,7 @@ class ResultStore:
         provenance = record.provenance
         folder = self.folder(provenance.model, provenance.identity.benchmark)
         self._put_away(folder, other_than=provenance)
-        # Through JSON text: only there NaN and infinity become what strict JSON can hold.
-        content = json.loads(record.result.model_dump_json())
-        content[PROVENANCE] = json.loads(provenance.model_dump_json())
+        content = content_of(record)
         write_json(folder / RESULT, {**content, CHECKSUM: checksum(content)})
         self.tidy(record)
         return folder / RESULT
@@ -130,6 +134,11 @@ class ResultStore:
         Raises:
             StoreError: the file system refuses.
         """
+        self.clear_beside(record)
+        self.update_scores(record.provenance)
+
+    def clear_beside(self, record: TaskRecord) -> None:
+        """Leave one model output beside a stored result, its own, and nothing unfinished if it is whole."""
         p = record.provenance
         folder = self.folder(p.model, p.identity.benchmark)
         own = self._output_path(folder, p.output_sha256) if p.output_sha256 else None
@@ -138,7 +147,6 @@ class ResultStore:
                 _remove(path)
         if not record.result.failure:  # else they may go on with more time, or more memory
             self.forget_unfinished(p.model, p.identity.benchmark)
-        self._write_scores(p)
 
     def write_output(self, model: str, benchmark: str, text: str) -> str:
         """Store a model output, as JSON text, beside the result that will name it; returns its sha256.
@@ -181,9 +189,17 @@ class ResultStore:
         except (OSError, ValueError, TypeError, RecursionError):
             return None
 
-    def _write_scores(self, latest: Provenance) -> None:
+    def update_scores(self, latest: Provenance) -> None:
+        """Bring a model's score file up to date with its stored tasks.
+
+        Raises:
+            StoreError: the file system refuses.
+        """
         path, scores = self.root / latest.model / SCORE, self.scores(latest)
-        if scores != self.read_scores(latest.model):
+        before = self.read_scores(latest.model)
+        if before and _only_own_files(scores) and not _only_own_files(before):
+            return  # what a model scores on a file of the user's takes no benchmark's place
+        if scores != before:
             write_json(path, scores)
 
     def models_with_scores(self) -> set[str]:
@@ -206,7 +222,8 @@ class ResultStore:
             for record in records
             if isinstance(record, TaskRecord) and record.provenance.comparable == latest.comparable
         }
-        return {**scores, OVERALL_SCORE: compute_model_score(scores)}
+        some = any(score is not None for score in scores.values())
+        return {**scores, OVERALL_SCORE: compute_model_score(scores) if some else None}
 
     def find(self, model: str, benchmark: str) -> TaskRecord | Unreadable | None:
         """The stored task of a model; None when there is none."""
@@ -291,9 +308,15 @@ class ResultStore:
         return folder / f"model_output.{sha256[:12]}.json"
 
     def _clear_unfinished(self) -> None:
-        for pattern in (f"{TEMPORARY}*", f"*/{TEMPORARY}*", f"*/*/{TEMPORARY}*"):
+        for pattern in (f"{TEMPORARY}*", f"*/{TEMPORARY}*", f"*/*/{TEMPORARY}*", f"*/*/{PARTS}/{TEMPORARY}*"):
             for leftover in self.root.glob(pattern):
                 _remove(leftover)
+
+
+def _only_own_files(scores: dict[str, float | None]) -> bool:
+    from mlipaudit import registry
+
+    return all(registry.is_of_file(name) for name in scores if name != OVERALL_SCORE)
 
 
 def read_record(path: Path, *, folder: Path | None = None) -> TaskRecord | Unreadable:
@@ -317,6 +340,13 @@ def read_record(path: Path, *, folder: Path | None = None) -> TaskRecord | Unrea
     if (p.model, p.identity.benchmark) != (folder.parent.name, folder.name):
         return Unreadable(path, f"is the result of {p.model} · {p.identity.benchmark}, which belongs elsewhere")
     return record
+
+
+def content_of(record: TaskRecord) -> dict[str, Any]:
+    """A task as JSON content: the fields of the result, and `provenance`."""
+    # Through JSON text: only there NaN and infinity become what strict JSON can hold.
+    content = json.loads(record.result.model_dump_json())
+    return {**content, PROVENANCE: json.loads(record.provenance.model_dump_json())}
 
 
 def parse_record(content: dict[str, Any]) -> TaskRecord:

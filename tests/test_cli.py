@@ -226,7 +226,7 @@ def test_list_names_everything():
     names = [line.split()[0] for line in done.out.splitlines() if line.startswith("  ")]
     assert {"tautomers", "inference_speed", "toy", "gfn1-xtb", "gfn2-xtb", "core"} <= set(names)
     assert [line for line in done.out.splitlines() if line and not line.startswith(" ")] == [
-        "benchmarks", "models", "suites"
+        "benchmarks", "models", "suites", "metrics", "transforms"
     ]  # fmt: skip
 
 

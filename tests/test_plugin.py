@@ -8,7 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from ase import Atoms
+from ase.calculators.singlepoint import SinglePointCalculator
+from ase.io import write
+
+from mlipaudit.backends.toy import ToyCalculator
 
 PLUGIN = Path(__file__).parent / "plugin"
 ROOT = Path(__file__).parents[1]
@@ -106,6 +112,77 @@ def test_it_has_a_page_in_the_docs(site, tmp_path):
     command = [sys.executable, str(ROOT / "docs" / "generate.py"), "--output", str(tmp_path)]
     subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(site)}, capture_output=True)
     assert "along a stretch from 0.7 to 1.5" in (tmp_path / "benchmarks" / f"{NAME}.md").read_text()
+
+
+# Its metric and its transform
+
+
+METRIC, TRANSFORM = "torque_error", "centred"
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    """450 triatomics, three chunks of them, with forces of the toy and errors; and the options to score them with."""
+    rng = np.random.default_rng(0)
+    folder, frames, errors = tmp_path_factory.mktemp("labelled"), [], []
+    for _ in range(450):
+        atoms = Atoms(
+            "OH2", positions=np.array([[0, 0, 0.1], [0, 0.8, -0.5], [0, -0.8, -0.5]]) + rng.normal(size=3)
+        )
+        atoms.rattle(0.1, rng=rng)
+        atoms.calc = ToyCalculator()
+        error = rng.normal(size=(3, 3))
+        errors.append(np.linalg.norm(np.cross(atoms.positions - atoms.get_center_of_mass(), error).sum(axis=0)))
+        results = {"energy": atoms.get_potential_energy(), "forces": atoms.get_forces() + error}
+        atoms.calc = SinglePointCalculator(atoms, **results)
+        frames.append(atoms)
+    write(folder / "my.extxyz", frames)
+    (folder / "my.toml").write_text(f'metrics = ["mae", "{METRIC}"]\npreprocessors = ["{TRANSFORM}"]\n')
+    return folder, float(np.mean(errors))
+
+
+def dataset_run(labelled, output, *more):
+    folder, _ = labelled
+    files = ("--dataset", folder / "my.extxyz", "--dataset-config", folder / "my.toml")
+    return ("run", "-m", "toy", "-b", "dataset", *files, "-rm", "fast", "-o", output, "--workers", "0", *more)
+
+
+def test_metric_and_transform_are_listed(mlipaudit):
+    listed = mlipaudit("list", "metrics", "transforms")
+    assert f"{METRIC} " in listed
+    assert "Mean length of the difference between predicted and labelled torque." in listed
+    assert f"{TRANSFORM} " in listed
+
+
+def test_they_work_in_the_command_and_survive_sharding(mlipaudit, labelled, tmp_path):
+    mlipaudit(*dataset_run(labelled, tmp_path / "whole"))
+    for shard in (3, 1, 2):
+        mlipaudit(*dataset_run(labelled, tmp_path / f"part{shard}", "--shard", f"{shard}/3"))
+    parts = [tmp_path / f"part{shard}" for shard in (2, 3, 1)]
+    mlipaudit("merge", *parts, "-o", tmp_path / "merged", "--data", labelled[0])
+    whole, merged = (
+        json.loads((tmp_path / name / "toy" / "dataset:my" / "result.json").read_text())
+        for name in ("whole", "merged")
+    )
+    assert merged["metrics"] == whole["metrics"]
+    assert merged["frames"] == whole["frames"]
+    found = whole["metrics"]["system"][METRIC]
+    assert found["value"] == pytest.approx(labelled[1], rel=1e-6)
+    assert found["unit"] == "eV"
+    made_by = whole["provenance"]["identity"]["protocol"]["made_by"]
+    assert made_by == {METRIC: "diatomics 1.0", TRANSFORM: "diatomics 1.0"}
+
+
+def test_they_work_from_python(site, labelled):
+    program = (
+        "from mlipaudit import DatasetBenchmark\n"
+        "from mlipaudit.backends.toy import ToyCalculator\n"
+        f"data = DatasetBenchmark(ToyCalculator(), {str(labelled[0] / 'my.extxyz')!r}, preprocessors=[{TRANSFORM!r}])\n"
+        f"print(data.run(quiet=True, metrics=[{METRIC!r}])['metrics']['system'][{METRIC!r}]['value'])"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(site)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environ, check=True)
+    assert float(done.stdout) == pytest.approx(labelled[1], rel=1e-6)
 
 
 def test_the_tutorial_shows_this_very_package():

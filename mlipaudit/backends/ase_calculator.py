@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from ase import Atoms
@@ -12,6 +13,9 @@ from ase.calculators.calculator import BaseCalculator, all_changes
 from mlipaudit.backends.ase_dynamics import simulate_with_ase
 from mlipaudit.backends.contract import Backend, CountProgress, ForwardPass, Prediction, SystemRun
 from mlipaudit.failures import Failure
+
+if TYPE_CHECKING:
+    from mlipaudit.backends.cost import Cost
 
 _CUTOFF_NAMES = ("cutoff_distance", "cutoff", "r_max")
 
@@ -36,6 +40,12 @@ class CalculatorBackend(Backend):
         values = (getattr(self.calculator, name, None) for name in _CUTOFF_NAMES)
         return next((float(value) for value in values if isinstance(value, int | float)), None)
 
+    def cost(self, systems: Sequence[Atoms], *, compiled: bool = True) -> Cost:
+        """Of the torch modules that the calculator holds, if it does."""
+        from mlipaudit.backends.torch_cost import cost_of_calculator
+
+        return cost_of_calculator(self.calculator, systems, cutoff=self.cutoff)
+
     def forward_pass(self, atoms: Atoms) -> ForwardPass:
         """A forced recomputation; its neighbour list is part of it and cannot be told apart."""
         atoms = atoms.copy()
@@ -48,21 +58,38 @@ class CalculatorBackend(Backend):
 
         return ForwardPass(run=run, wait=lambda: _discard(run()))
 
+    @property
+    def offers(self) -> frozenset[str]:
+        """What the calculator implements, and what it had to say the last time."""
+        implemented = {*getattr(self.calculator, "implemented_properties", ()), *self._results}
+        return frozenset(implemented - {"energy", "forces", "free_energy"})
+
+    @property
+    def _results(self) -> dict[str, Any]:
+        return getattr(self.calculator, "results", None) or {}
+
     def _predict(
-        self, systems: Sequence[Atoms], *, forces: bool, progress: CountProgress
+        self, systems: Sequence[Atoms], *, forces: bool, progress: CountProgress, also: Sequence[str] = ()
     ) -> list[Prediction | Failure]:
         answers = []
         for done, atoms in enumerate(systems, start=1):
-            answers.append(self._predict_one(atoms, forces=forces))
+            answers.append(self._predict_one(atoms, forces=forces, also=also))
             progress(done, len(systems))
         return answers
 
-    def _predict_one(self, atoms: Atoms, *, forces: bool) -> Prediction | Failure:
+    def _predict_one(self, atoms: Atoms, *, forces: bool, also: Sequence[str]) -> Prediction | Failure:
         try:
             own = self._attach(atoms)
-            return Prediction(float(own.get_potential_energy()), own.get_forces() if forces else None)
+            energy, found = float(own.get_potential_energy()), own.get_forces() if forces else None
+            stress = np.array(own.get_stress(voigt=True)) if "stress" in also else None
+            others = {name: np.array(self._property(name, own)) for name in also if name != "stress"}
+            return Prediction(energy, found, stress=stress, others=others)
         except (Exception, SystemExit) as error:  # around a system: it costs only itself
             return Failure.from_exception(error)
+
+    def _property(self, name: str, atoms: Atoms) -> Any:
+        known = self._results.get(name)
+        return self.calculator.get_property(name, atoms) if known is None else known
 
     def _attach(self, atoms: Atoms) -> Atoms:
         # A calculator that overlooks a change of charge must not answer with the last structure's energy.

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mlipaudit.backends.frames import Frames
+from mlipaudit.errors import UsageError
 from mlipaudit.failures import Failure, FailureKind
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from mlipaudit.backends.calibration import Calibration
     from mlipaudit.backends.checkpoints import Checkpoints
+    from mlipaudit.backends.cost import Cost
     from mlipaudit.protocol import Minimisation, MolecularDynamics
 
 CountProgress = Callable[[int, int], None]
@@ -39,6 +42,10 @@ class Prediction:
     forces: np.ndarray | None = None
     rounding: float | None = None
     """eV: the error that the model's own floating-point precision leaves in the energy, where that is known."""
+    stress: np.ndarray | None = None
+    """eV/Å³, [6]: xx, yy, zz, yz, xz, xy, positive where the cell pulls inwards."""
+    others: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever else was asked for, by name."""
 
 
 @dataclass(frozen=True)
@@ -121,16 +128,50 @@ class Backend(ABC):
         """Neighbour cutoff in Å, where known."""
         return None
 
+    @property
+    def offers(self) -> frozenset[str]:
+        """What it can predict besides energies and forces: `stress`, and others by name."""
+        return frozenset()
+
+    @property
+    def atomic_energies(self) -> np.ndarray | None:
+        """Energy that the model adds for each element (eV, by atomic number, NaN where none); None where not known."""
+        return None
+
+    def on_device(self, device: str | None) -> AbstractContextManager[Any]:
+        """Evaluate on a device (`cpu`, `gpu`, `gpu:1`) while this is open; None: where it is.
+
+        Raises:
+            UsageError: there is no such device, or the model chooses by itself.
+        """
+        if device is None:
+            return nullcontext()
+        raise UsageError(f"device {device!r}: this model chooses its device by itself")
+
     def predict(
-        self, systems: Sequence[Atoms], *, forces: bool = False, progress: CountProgress | None = None
+        self,
+        systems: Sequence[Atoms],
+        *,
+        forces: bool = False,
+        also: Sequence[str] = (),
+        progress: CountProgress | None = None,
     ) -> list[Prediction | Failure]:
         """Energies, and forces if asked for, of many systems.
 
         A system with an element the model does not cover is not tried; one with a non-finite answer is a failure.
+
+        Args:
+            systems: structures; they are not changed.
+            forces: whether they are needed.
+            also: of what the backend offers, what is needed too.
+            progress: called with how many are done.
         """
         answers: list[Prediction | Failure] = [self._reject(atoms) for atoms in systems]  # type: ignore[misc]
         open_ = [i for i, refusal in enumerate(answers) if refusal is None]
-        predicted = self._predict([systems[i] for i in open_], forces=forces, progress=progress or _silent)
+        more: dict[str, Any] = (
+            {"also": tuple(also)} if also else {}
+        )  # a backend that offers nothing need not know it
+        predicted = self._predict([systems[i] for i in open_], forces=forces, progress=progress or _silent, **more)
         for i, prediction in zip(open_, predicted, strict=True):
             answers[i] = require_valid(prediction, len(systems[i]))
         return answers
@@ -217,6 +258,18 @@ class Backend(ABC):
         from mlipaudit.backends.calibration import calibrate
 
         return calibrate(seconds)
+
+    def cost(self, systems: Sequence[Atoms], *, compiled: bool = True) -> Cost:
+        """What the model costs, counted and not timed: weights, operations, memory.
+
+        Args:
+            systems: at least one, whose sizes the answer holds; the smallest may be run.
+            compiled: whether compiling anew is worth what only a compiled program can tell.
+        """
+        from mlipaudit.backends.cost import QUANTITIES, Cost
+
+        why = f"{type(self).__name__} does not say what it computes"
+        return Cost(cutoff=self.cutoff, not_applicable=dict.fromkeys(QUANTITIES, why))
 
     @abstractmethod
     def forward_pass(self, atoms: Atoms) -> ForwardPass:
@@ -357,6 +410,8 @@ def require_valid(prediction: Prediction | Failure, num_atoms: int) -> Predictio
     if prediction.forces is not None and not np.isfinite(prediction.forces).all():
         bad = int((~np.isfinite(prediction.forces).all(axis=-1)).sum())
         return Failure(kind=FailureKind.NON_FINITE, message=f"forces on {bad} atoms are not finite")
+    if prediction.stress is not None and not np.isfinite(prediction.stress).all():
+        return Failure(kind=FailureKind.NON_FINITE, message="the stress is not finite")
     return prediction
 
 

@@ -14,6 +14,8 @@ from mlip.graph import Graph, GraphEdges, GraphGlobals, GraphNodes
 from mlip.graph.edge_ordering import DEFAULT_EDGE_ORDERING
 from mlip.graph.neighborhood import get_neighborhood
 
+from mlipaudit.backends.neighbours import neighbours_of
+
 
 @dataclass(frozen=True)
 class Edges:
@@ -75,6 +77,18 @@ def build_structure(atoms: Atoms, cutoff: float, long_range_cutoff: float | None
     """A system with the neighbour lists that a model needs."""
     long_range = None if long_range_cutoff is None else find_edges(atoms, long_range_cutoff)
     return Structure(atoms, find_edges(atoms, cutoff), long_range)
+
+
+def build_structures(systems: Sequence[Atoms], cutoff: float, long_range_cutoff: float | None) -> list[Structure]:
+    """The same of many systems, whose neighbour lists other models may have found already."""
+
+    def lists(radius: float) -> list[Edges]:
+        return neighbours_of(systems, radius, lambda: [find_edges(atoms, radius) for atoms in systems])
+
+    long_range: Sequence[Edges | None] = [None] * len(systems)
+    if long_range_cutoff is not None:
+        long_range = lists(long_range_cutoff)
+    return [Structure(*parts) for parts in zip(systems, lists(cutoff), long_range, strict=True)]
 
 
 def round_up(n: int) -> int:

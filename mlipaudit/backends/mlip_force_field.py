@@ -7,9 +7,10 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -26,12 +27,18 @@ from mlipaudit.backends.jax_batching import (
     Shape,
     Structure,
     build_structure,
+    build_structures,
     device_edges_target,
     exact_shape,
     pack,
     plan_batches,
 )
+from mlipaudit.backends.recorder import Recorder
+from mlipaudit.errors import UsageError
 from mlipaudit.failures import Failure, FailureKind
+
+if TYPE_CHECKING:
+    from mlipaudit.backends.cost import Cost
 
 Answers = dict[str, jax.Array]
 """Of one batch: `energy` per graph or `node_energy` per atom (eV), and `forces` (eV/Å) if asked for."""
@@ -45,7 +52,7 @@ class ForceFieldBackend(Backend):
     def __init__(self, force_field: ForceField) -> None:
         merge_with_numpy()
         self.force_field = force_field
-        self._programs: dict[bool, Any] = {}
+        self._programs: dict[tuple[bool, bool], Any] = {}
         self._forward: dict[Shape, tuple[Any, float]] = {}
         self.md = Dynamics()
 
@@ -88,19 +95,43 @@ class ForceFieldBackend(Backend):
         """What the compiled programs leave out of the energy of atoms with these atomic numbers, eV."""
         return 0.0 if self.atomic_energies is None else float(self.atomic_energies[numbers].sum())
 
-    def evaluate(self, params: Any, graph: Graph, *, forces: bool) -> Answers:
+    def evaluate(self, params: Any, graph: Graph, *, forces: bool, stress: bool = False) -> Answers:
         """The model itself: a pure function for compilation."""
-        return evaluate(self.skeleton, params, graph, forces=forces)
+        return evaluate(self.skeleton, params, graph, forces=forces, stress=stress)
 
-    def program(self, *, forces: bool) -> Any:
+    def program(self, *, forces: bool, stress: bool = False) -> Any:
         """The jitted model, (params, graph) -> answers; compiled anew for every shape."""
-        if forces not in self._programs:
-            self._programs[forces] = jax.jit(partial(self.evaluate, forces=forces))
-        return self._programs[forces]
+        key = (forces, stress)
+        if key not in self._programs:
+            self._programs[key] = jax.jit(partial(self.evaluate, forces=forces, stress=stress))
+        return self._programs[key]
+
+    @cached_property
+    def _activation_program(self) -> Any:
+        return jax.jit(partial(node_activations, self.skeleton))
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """The stress, where the library computes it, and what flows through the network."""
+        if not _is_plain(self.force_field):
+            return frozenset()
+        network = getattr(self.force_field.predictor, "mlip_network", None)
+        stress = getattr(getattr(network, "available_properties", None), "stress", False)
+        return frozenset({"activations", *(["stress"] if stress else [])})
+
+    def on_device(self, device: str | None) -> AbstractContextManager[Any]:
+        """On a device of jax."""
+        return nullcontext() if device is None else jax.default_device(_device(device))
 
     def structure(self, atoms: Atoms) -> Structure:
         """A system with the neighbour lists this model needs."""
         return build_structure(atoms, self.cutoff, self.force_field.long_range_cutoff_distance)
+
+    def cost(self, systems: Sequence[Atoms], *, compiled: bool = True) -> Cost:
+        """Counted from what jax traces."""
+        from mlipaudit.backends.model_cost import cost_of_force_field
+
+        return cost_of_force_field(self, systems, compiled=compiled)
 
     def forward_pass(self, atoms: Atoms) -> ForwardPass:
         """The compiled network on a graph built beforehand, without padding."""
@@ -140,18 +171,25 @@ class ForceFieldBackend(Backend):
         return Failure(kind=FailureKind.EXCEPTION, message=message)
 
     def _predict(
-        self, systems: Sequence[Atoms], *, forces: bool, progress: CountProgress
+        self, systems: Sequence[Atoms], *, forces: bool, progress: CountProgress, also: Sequence[str] = ()
     ) -> list[Prediction | Failure]:
-        structures = [self._try_structure(atoms) for atoms in systems]
+        structures = self._structures(systems)
         answers: list[Any] = [s if isinstance(s, Failure) else None for s in structures]
         usable = [(i, s) for i, s in enumerate(structures) if isinstance(s, Structure)]
         done = len(systems) - len(usable)
-        for indices, predictions in self._predict_batches([s for _, s in usable], forces=forces):
+        wanted = Wanted(forces or "stress" in also, "stress" in also, "activations" in also)
+        for indices, predictions in self._predict_batches([s for _, s in usable], wanted):
             for index, prediction in zip(indices, predictions, strict=True):
                 answers[usable[index][0]] = prediction
             done += len(indices)
             progress(done, len(systems))
         return answers
+
+    def _structures(self, systems: Sequence[Atoms]) -> Sequence[Structure | Failure]:
+        try:
+            return build_structures(systems, self.cutoff, self.force_field.long_range_cutoff_distance)
+        except Exception:  # around a system: which one it is comes out one by one
+            return [self._try_structure(atoms) for atoms in systems]
 
     def _try_structure(self, atoms: Atoms) -> Structure | Failure:
         try:
@@ -160,7 +198,7 @@ class ForceFieldBackend(Backend):
             return Failure.from_exception(error)
 
     def _predict_batches(
-        self, structures: Sequence[Structure], *, forces: bool
+        self, structures: Sequence[Structure], wanted: Wanted
     ) -> Iterator[tuple[list[int], list[Prediction | Failure]]]:
         """Evaluate batch after batch; the next one is packed while the device works on this one."""
         batches = plan_batches(structures, device_edges_target())
@@ -169,32 +207,35 @@ class ForceFieldBackend(Backend):
             packed = [packer.submit(pack, [structures[i] for i in batch], shape) for batch, shape in batches]
             for (batch, shape), graph in zip(batches, packed, strict=True):
                 members = [structures[i] for i in batch]
-                yield batch, self._predict_batch(members, graph.result(), shape, patience, forces=forces)
+                yield batch, self._predict_batch(members, graph.result(), shape, patience, wanted)
 
     def _predict_batch(
-        self, structures: Sequence[Structure], graph: Graph, shape: Shape, patience: _Patience, *, forces: bool
+        self, structures: Sequence[Structure], graph: Graph, shape: Shape, patience: _Patience, wanted: Wanted
     ) -> list[Prediction | Failure]:
         """One batch; one that does not fit in memory, or that raises, is halved down to single systems."""
         if patience.lost:
             return [patience.lost] * len(structures)
         try:
-            answers = jax.device_get(self.program(forces=forces)(self.params, graph))
+            program = self.program(forces=wanted.forces, stress=wanted.stress)
+            answers = jax.device_get(program(self.params, graph))
+            if wanted.activations:
+                answers |= {"activations": jax.device_get(self._activation_program(self.params, graph))}
         except Exception as error:  # around a system, once the batch is one
             if len(structures) == 1:
                 return [patience.note(Failure.from_exception(error))]
             middle = len(structures) // 2
             halves = (structures[:middle], structures[middle:])
-            return [p for half in halves for p in self._predict_half(half, shape, patience, forces=forces)]
+            return [p for half in halves for p in self._predict_half(half, shape, patience, wanted)]
         patience.reset()
         return self._split(answers, structures)
 
     def _predict_half(
-        self, structures: Sequence[Structure], shape: Shape, patience: _Patience, *, forces: bool
+        self, structures: Sequence[Structure], shape: Shape, patience: _Patience, wanted: Wanted
     ) -> list[Prediction | Failure]:
         answers: dict[int, Prediction | Failure] = {}
         for batch, smaller in plan_batches(structures, max(shape.edges // 2, 1)):
             members = [structures[i] for i in batch]
-            found = self._predict_batch(members, pack(members, smaller), smaller, patience, forces=forces)
+            found = self._predict_batch(members, pack(members, smaller), smaller, patience, wanted)
             answers.update(zip(batch, found, strict=True))
         return [answers[i] for i in range(len(structures))]
 
@@ -202,10 +243,16 @@ class ForceFieldBackend(Backend):
         """Predictions by structure."""
         sizes = [len(s.atoms) for s in structures]
         forces = answers.get("forces")
-        parts = [None] * len(sizes) if forces is None else np.split(forces[: sum(sizes)], np.cumsum(sizes)[:-1])
+        parts = [None] * len(sizes) if forces is None else _by_system(np.asarray(forces), sizes)
+        stresses = _stresses(answers, structures)
+        others = _activations(answers, sizes)
         return [
-            Prediction(own.energy + self.energy_of_atoms(structure.atoms.numbers), part, own.rounding)
-            for own, part, structure in zip(_energies(answers, sizes), parts, structures, strict=True)
+            Prediction(
+                own.energy + self.energy_of_atoms(structure.atoms.numbers), part, own.rounding, stress, other
+            )
+            for own, part, structure, stress, other in zip(
+                _energies(answers, sizes), parts, structures, stresses, others, strict=True
+            )
         ]
 
     def _simulate_all(self, runs: Sequence[SystemRun], engine: str) -> None:
@@ -219,6 +266,14 @@ class ForceFieldBackend(Backend):
     def _simulate(self, run: SystemRun, engine: str) -> None:
         run.atoms.calc = GraphCalculator(self)
         simulate_with_ase(run)
+
+
+class Wanted(NamedTuple):
+    """What is needed besides energies."""
+
+    forces: bool
+    stress: bool = False
+    activations: bool = False
 
 
 @dataclass
@@ -260,8 +315,8 @@ class _Patience:
         self._row = []
 
 
-def evaluate(force_field: ForceField, params: Any, graph: Graph, *, forces: bool) -> Answers:
-    """Energies and, if asked for, forces of a batch.
+def evaluate(force_field: ForceField, params: Any, graph: Graph, *, forces: bool, stress: bool = False) -> Answers:
+    """Energies and, if asked for, forces and stress of a batch.
 
     Per-atom energies are handed out where the total is their plain sum: the host adds them in double precision. A
     force field that overrides how it is called is called that way, and gives what it gives.
@@ -271,16 +326,66 @@ def evaluate(force_field: ForceField, params: Any, graph: Graph, *, forces: bool
         return {"energy": prediction.energy, "forces": prediction.forces}
     force_field = replace(force_field, params=params)
     if not forces:
-        predictor = force_field.predictor
-        energy_only = replace(predictor.required_properties, forces=False, stress=False)
-        force_field = replace(force_field, predictor=replace(predictor, required_properties=energy_only))
+        force_field = _requiring(force_field, forces=False, stress=False)
+    elif stress:
+        force_field = _requiring(force_field, forces=True, stress=True)
     result = force_field.calculate(graph)
     answers = {"energy": result.globals.energy}
     if _sums_atoms(force_field) and "energy" in result.nodes.features:
         answers = {"node_energy": result.nodes.features["energy"]}
     if forces:
         answers["forces"] = result.nodes.forces
+    if stress:
+        answers["stress"] = result.globals.stress
     return answers
+
+
+def _requiring(force_field: ForceField, **what: bool) -> ForceField:
+    predictor = force_field.predictor
+    required = replace(predictor.required_properties, **what)
+    return replace(force_field, predictor=replace(predictor, required_properties=required))
+
+
+def node_activations(force_field: ForceField, params: Any, graph: Graph) -> dict[str, jax.Array]:
+    """Module -> what leaves it, [atoms, ...], of the modules that call no other; with the energy alone."""
+    from flax.linen import intercept_methods
+
+    recorder = Recorder(graph.nodes.positions.shape[0])
+    energy_only = _requiring(replace(force_field, params=params), forces=False, stress=False)
+    with intercept_methods(recorder):
+        energy_only.calculate(graph)
+    return recorder.found
+
+
+def _by_system(rows: np.ndarray, sizes: Sequence[int]) -> list[np.ndarray]:
+    return np.split(rows[: sum(sizes)], np.cumsum(sizes)[:-1])
+
+
+VOIGT = ([0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1])
+
+
+def _stresses(answers: Answers, structures: Sequence[Structure]) -> list[Any]:
+    """Of each system, [6]. The library divides by the determinant of the cell, which a left-handed one has negative."""
+    if "stress" not in answers:
+        return [None] * len(structures)
+    signs = [np.sign(np.linalg.det(np.asarray(s.atoms.cell))) for s in structures]
+    full = np.asarray(answers["stress"], np.float64)
+    return [sign * own[VOIGT] for sign, own in zip(signs, full, strict=False)]
+
+
+def _activations(answers: Answers, sizes: Sequence[int]) -> list[dict[str, Any]]:
+    if "activations" not in answers:
+        return [{} for _ in sizes]
+    split = {name: _by_system(rows, sizes) for name, rows in answers["activations"].items()}  # type: ignore[attr-defined]
+    return [{"activations": {name: parts[i] for name, parts in split.items()}} for i in range(len(sizes))]
+
+
+def _device(text: str) -> Any:
+    kind, _, number = text.partition(":")
+    try:
+        return jax.devices(kind)[int(number or 0)]
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise UsageError(f"device {text!r}: jax has none such here") from error
 
 
 def _sums_atoms(force_field: ForceField) -> bool:

@@ -12,14 +12,31 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-from mlipaudit.cli import analyze, benchmark, compare, data, gui, list_, report, run, selftest, show, verify
+from mlipaudit.cli import (
+    analyze,
+    benchmark,
+    compare,
+    data,
+    gui,
+    list_,
+    merge,
+    report,
+    run,
+    selftest,
+    show,
+    tables,
+    verify,
+)
 from mlipaudit.errors import StoreError, UserError
 
 COMMANDS = {
     "run": run,
+    "merge": merge,
     "list": list_,
     "show": show,
+    "tables": tables,
     "report": report,
     "compare": compare,
     "gui": gui,
@@ -77,12 +94,40 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+class _Help(argparse.HelpFormatter):
+    """As wide as the terminal, which argparse would import a dozen modules to find out."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+class _WithExamples(_Help, argparse.RawDescriptionHelpFormatter):
+    """The same, with lines as they are written."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Of the command, and of the commands below it."""
+
+    def __init__(self, *, formatter_class: type[argparse.HelpFormatter] = _Help, **settings: Any) -> None:
+        super().__init__(formatter_class=formatter_class, **settings)
+
+
+def _columns() -> int:
+    stated = os.environ.get("COLUMNS", "")
+    if stated.isdecimal() and int(stated):
+        return int(stated)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except (ValueError, OSError):  # no terminal
+        return 80
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="mlipaudit",
         description="The audit for machine-learning interatomic potentials.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_WithExamples,
     )
     parser.add_argument("-V", "--version", action=_Version)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

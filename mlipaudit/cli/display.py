@@ -28,6 +28,7 @@ from mlipaudit.running.events import (
     RunStarted,
     TaskFinished,
     TaskKept,
+    TaskPartlyDone,
     TaskProgress,
     TaskRepeated,
     TaskStarted,
@@ -111,6 +112,9 @@ class Display:
             case TaskProgress(index, what, done, total):
                 running = self.running[index]
                 self._update(running, always=running.advance(what, done, total))
+            case TaskPartlyDone(index, _, done, count, failure):
+                label, failed = self.running.pop(index).label, f", {failure}" if failure else ""
+                self._line(f"{label}: {done} of {count} chunks done{failed}")
             case TaskFinished(index, _, record):
                 self._line(f"{self.running.pop(index).label}: {_outcome(record)}")
 

@@ -23,7 +23,7 @@ from mlipaudit.units import KCAL_MOL_PER_EV
 if TYPE_CHECKING:
     from ase import Atoms
 
-    from mlipaudit.backends.contract import Backend, Prediction
+    from mlipaudit.backends.contract import Backend, CountProgress, Prediction
 
 NUM_WORST = 10
 T = TypeVar("T")
@@ -57,8 +57,10 @@ class EnergyErrorsResult(BenchmarkResult):
 
 
 class RelativeEnergies(Benchmark, abstract=True):
-    """Asks for the energies of all structures of all systems at once."""
+    """Asks for the energies of all structures of many systems at once. Reference data is a mapping by system id."""
 
+    chunk_systems = 128
+    """A few batches of an accelerator and dozens of a CPU, so that a chunk that is not quite full costs nothing."""
     protocols = {
         RunMode.DEV: SinglePoints(max_systems=2),
         RunMode.FAST: SinglePoints(),
@@ -82,11 +84,16 @@ class RelativeEnergies(Benchmark, abstract=True):
         """Every structure of the system."""
         return [entry.atoms for entry in cls.structures(reference).get(system, [])]
 
-    def ask(self, backend: Backend, reference: Any) -> EnergiesModelOutput:
-        """Predict every structure of the benchmark in one call."""
-        systems = self.structures(reference)
+    @classmethod
+    def system_names(cls, reference: Any) -> list[str]:
+        """Ids in the order of the data."""
+        return list(reference)
+
+    def ask_chunk(self, backend: Backend, reference: Any, names: Sequence[str]) -> EnergiesModelOutput:
+        """Predict every structure of these systems in one call."""
+        systems = self.structures({name: reference[name] for name in names})
         flat = [entry.atoms for group in systems.values() for entry in group]
-        answers = backend.predict(flat, progress=lambda done, total: self.progress("structures", done, total))
+        answers = backend.predict(flat, progress=self._tell_systems(reference, names))
         remaining = iter(answers)
         energies: dict[str, list[float] | None] = {}
         failures: dict[str, Failure] = {}
@@ -97,8 +104,27 @@ class RelativeEnergies(Benchmark, abstract=True):
             if failure:
                 failures[name] = failure
         output = self.collect(energies, failures)
-        output.energy_rounding = max((r for a in answers if (r := _rounding(a)) is not None), default=None)
+        output.energy_rounding = _largest(_rounding(answer) for answer in answers)
         return output
+
+    def _tell_systems(self, reference: Any, names: Sequence[str]) -> CountProgress:
+        """Progress of a chunk, as that of all systems."""
+        everything = self.system_names(reference)
+        before = everything.index(names[0]) if names else 0
+
+        def tell(done: int, total: int) -> None:
+            self.progress("systems", before + len(names) * done // max(total, 1), len(everything))
+
+        return tell
+
+    @classmethod
+    def join(cls, parts: Sequence[EnergiesModelOutput]) -> EnergiesModelOutput:
+        """Field by field: lists one after the other, failures and other mappings united, counts added up."""
+        first = parts[0]
+        names = type(first).model_fields.keys() - {"energy_rounding"}
+        fields = {name: _together([getattr(part, name) for part in parts]) for name in names}
+        rounding = _largest(part.energy_rounding for part in parts)
+        return first.model_copy(update={**fields, "energy_rounding": rounding})
 
 
 def labelled(symbols: Sequence[str], positions: Any, charge: float, energy: float) -> Labelled:
@@ -134,6 +160,19 @@ def _first_failure(answers: Sequence[Prediction | Failure]) -> Failure | None:
 
 def _rounding(answer: Prediction | Failure) -> float | None:
     return None if isinstance(answer, Failure) else answer.rounding
+
+
+def _largest(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _together(values: Sequence[Any]) -> Any:
+    """The same field of all chunks as one: a list, a mapping or a count."""
+    if isinstance(values[0], list):
+        return [entry for value in values for entry in value]
+    if isinstance(values[0], dict):
+        return {key: entry for value in values for key, entry in value.items()}
+    return sum(values)
 
 
 NOT_FINITE = Failure(kind=FailureKind.NON_FINITE, message="an energy in the model output is not finite")

@@ -98,6 +98,12 @@ def benchmark_class(name: str) -> type[Benchmark] | None:
         return None
 
 
+def is_scored(benchmark: str) -> bool:
+    """Whether a benchmark gives scores, as one that is not installed is taken to do."""
+    declared = benchmark_class(benchmark)
+    return declared is None or declared.scored
+
+
 def category_of(benchmark: str) -> str:
     """The category that a benchmark declares."""
     declared = benchmark_class(benchmark)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from typing import NamedTuple, TypeVar
 
 from mlipaudit.record import UNKNOWN, TaskRecord
-from mlipaudit.reporting.contents import Contents, category_of
+from mlipaudit.reporting.contents import Contents, category_of, is_scored
 from mlipaudit.reporting.rows import Gap, Row, overall_of, rows_of
 from mlipaudit.scoring import Interval
 
@@ -256,7 +256,7 @@ def _remarks(entries: Sequence[_Entry], ranked: Sequence[_Entry], names: Sequenc
     for name in names:
         yield from _difference(name, entries)
     reached = [name for name in names if any(name in entry.scored for entry in entries)]
-    if unreached := [name for name in names if name not in reached]:
+    if unreached := [name for name in names if name not in reached and is_scored(name)]:
         yield f"no model has a score on {listed(unreached)}"
     shared = [name for name in reached if all(name in entry.scored for entry in ranked)]
     if reached and not ranked:

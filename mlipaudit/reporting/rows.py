@@ -116,6 +116,7 @@ def _by_frequency(kinds: Iterable[FailureKind]) -> tuple[str, ...]:
 def overall_of(rows: Sequence[Row]) -> Row:
     """The mean over several tasks of one model; one without a score enters no mean."""
     scored = [row for row in rows if row.score is not None]
+    counted = [row for row in rows if row.score is not None or row.failed]
     scores = {row.benchmark or "": row.score for row in scored}
     # A benchmark that failed wholly scores 0, whatever would have been drawn.
     intervals = [row.interval or ((0.0, 0.0) if row.failed else None) for row in scored]
@@ -124,8 +125,8 @@ def overall_of(rows: Sequence[Row]) -> Row:
         benchmark=None,
         score=compute_model_score(scores) if scores else None,
         interval=combine_intervals(intervals, [row.score or 0.0 for row in scored]),
-        covered=sum(not row.failed for row in rows),
-        asked=len(rows),
+        covered=sum(not row.failed for row in counted),
+        asked=len(counted),
         failures=(),
         seconds=sum(row.seconds for row in rows),
         failed=all(row.failed for row in rows),

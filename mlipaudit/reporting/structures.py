@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mlipaudit.benchmark import Benchmark
 from mlipaudit.data import DataSet
 from mlipaudit.errors import UserError
-from mlipaudit.record import TaskRecord
+from mlipaudit.record import Identity, TaskRecord
 from mlipaudit.rejudge import dataset_of
 from mlipaudit.reporting.blocks import Molecule
 from mlipaudit.reporting.contents import benchmark_class
@@ -31,17 +31,18 @@ class Source:
 
     dataset: DataSet | None = None
     why_not: str = ""
-    protocol: Any = None
+    identity: Identity | None = None
     benchmark: type[Benchmark] | None = None
     """None for one that cannot read reference data by itself."""
 
     @cached_property
     def reference(self) -> Any:
         """What the benchmark reads from it, when it is first asked for; None where it cannot."""
-        if self.dataset is None or self.benchmark is None:
+        if self.dataset is None or self.benchmark is None or self.identity is None:
             return None
         try:
-            return self.benchmark.load(self.dataset.path, self.protocol)
+            protocol = self.benchmark.protocol_of(RunMode(self.identity.run_mode), self.identity.protocol)
+            return self.benchmark.load(self.dataset.path, protocol)
         except (UserError, NotImplementedError, OSError, ValueError, KeyError, TypeError) as error:
             self.why_not = str(error).split("\n", maxsplit=1)[0]
             return None
@@ -104,7 +105,7 @@ def _read(record: TaskRecord, data: Path | None) -> Source:
         return Source(why_not=str(error))
     if not declared.uses_hooks() or identity.run_mode not in set(RunMode):
         return Source(dataset)
-    return Source(dataset, protocol=declared.protocols.get(RunMode(identity.run_mode)), benchmark=declared)
+    return Source(dataset, identity=identity, benchmark=declared)
 
 
 def _geometries(declared: Any, reference: Any, system: str) -> list[Atoms]:

@@ -18,9 +18,10 @@ from mlipaudit.errors import StoreError
 from mlipaudit.failures import Failure, FailureKind
 from mlipaudit.models import ModelSpec
 from mlipaudit.record import TaskRecord
+from mlipaudit.running.backlog import Backlog, Job
+from mlipaudit.running.chunks import Part
 from mlipaudit.running.devices import Place
 from mlipaudit.running.events import Emit, TaskProgress, TaskStarted
-from mlipaudit.running.plan import Task
 from mlipaudit.running.provenance import failed_record
 from mlipaudit.running.worker_process import WorkerProcess
 from mlipaudit.store import ResultStore, parse_record
@@ -31,12 +32,8 @@ LOOK_INTERVAL_S = 0.5
 """How often to look for processes that died without a word."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """A task and its number in the plan."""
-
-    index: int
-    task: Task
+Done = tuple[Job, TaskRecord | Part]
+"""A job and what came of it: a part, if it is a chunk."""
 
 
 @dataclass
@@ -58,7 +55,7 @@ class Seat:
             self.worker = WorkerProcess(self.place, store.root, verbose=verbose)
         self.job, self.model = job, job.task.model
         self.since, self.started_at = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
-        self.worker.give(job.task)
+        self.worker.give(job.task, job.chunk)
 
     def dismiss(self) -> None:
         """End the worker, whatever it does."""
@@ -72,18 +69,18 @@ class Seat:
         allowed = limit if ready else START_LIMIT_S
         return float("inf") if allowed is None else self.since + allowed - time.monotonic()
 
-    def failed(self, failure: Failure) -> tuple[Job, TaskRecord]:
-        """The job's record when its worker could not give one; the worker is dismissed."""
+    def failed(self, failure: Failure) -> Done:
+        """What the job came to when its worker could not say; the worker is dismissed."""
         job, worker = self.job, self.worker
         assert job is not None and worker is not None
         times: dict[str, Any] = {"started_at": self.started_at, "wall_seconds": time.monotonic() - self.since}
         record = failed_record(job.task, failure, worker.surroundings, **times)
         self.dismiss()
-        return job, record
+        return job, Part.of_failed(job.chunk, record) if job.chunk else record
 
 
 class Crew:
-    """Works jobs off on a number of places."""
+    """Works a backlog off on a number of places."""
 
     def __init__(
         self, places: Sequence[Place], store: ResultStore, emit: Emit, *, limit: float | None, verbose: bool
@@ -92,52 +89,56 @@ class Crew:
         self._store, self._emit = store, emit
         self._limit, self._verbose = limit, verbose
 
-    def work_off(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, TaskRecord]]:
-        """Each job and its record, as they finish. No process outlives this, however it ends.
+    def work_off(self, backlog: Backlog) -> Iterator[Done]:
+        """Each job and what came of it, as they finish. No process outlives this, however it ends.
 
         Raises:
             StoreError: a worker could not store a model's answers.
         """
-        queue = list(jobs)
         try:
-            while queue or any(seat.job for seat in self._seats):
-                self._hand_out(queue)
-                self._wait()
-                for seat in self._seats:
-                    yield from self._look_at(seat)
+            yield from self.work(backlog)
         finally:
-            for seat in self._seats:
-                seat.dismiss()
+            self.dismiss()
 
-    def _hand_out(self, queue: list[Job]) -> None:
+    def work(self, backlog: Backlog) -> Iterator[Done]:
+        """The same, but the workers stay, with the models that they have loaded."""
+        while backlog or any(seat.job for seat in self._seats):
+            self._hand_out(backlog)
+            self._wait()
+            for seat in self._seats:
+                yield from self._look_at(seat)
+
+    def dismiss(self) -> None:
+        """End all workers, whatever they do."""
         for seat in self._seats:
-            # What another is about to answer need not be asked again.
-            ready = [job for job in queue if not any(_ask_the_same(job, other.job) for other in self._seats)]
-            if seat.job is None and ready:
-                job = self._best_for(seat, ready)
-                queue.remove(job)
+            seat.dismiss()
+
+    def kill(self) -> None:
+        """Let all workers die, from another thread than the one that looks after them."""
+        for seat in self._seats:
+            if seat.worker is not None:
+                seat.worker.kill()
+
+    def _hand_out(self, backlog: Backlog) -> None:
+        for seat in self._seats:
+            others = [other for other in self._seats if other is not seat]
+            job = None
+            if seat.job is None and backlog:
+                job = backlog.take(
+                    loaded=seat.model,
+                    elsewhere={other.model for other in others},
+                    running=[other.job for other in others],
+                )
+            if job is not None:
                 self._emit(TaskStarted(job.index, job.task))
                 seat.begin(job, self._store, verbose=self._verbose)
-
-    def _best_for(self, seat: Seat, queue: Sequence[Job]) -> Job:
-        """The first job of the model that is loaded there, else of one that is loaded nowhere, else the first.
-
-        Those that need a quiet machine come last all the same.
-        """
-        elsewhere = {other.model for other in self._seats if other is not seat}
-
-        def rank(job: Job) -> tuple[bool, ...]:
-            model = job.task.model
-            return job.task.benchmark_class.runs_alone, model != seat.model, model in elsewhere
-
-        return min(queue, key=rank)
 
     def _wait(self) -> None:
         busy = [seat for seat in self._seats if seat.job]
         patience = min([LOOK_INTERVAL_S, *(seat.time_left(self._limit) for seat in busy)])
         wait([seat.worker.connection for seat in busy if seat.worker], max(patience, 0.0))
 
-    def _look_at(self, seat: Seat) -> Iterator[tuple[Job, TaskRecord]]:
+    def _look_at(self, seat: Seat) -> Iterator[Done]:
         worker = seat.worker
         if worker is None or seat.job is None:
             return
@@ -157,7 +158,7 @@ class Crew:
         elif seat.time_left(self._limit) <= 0:
             yield seat.failed(self._overdue(worker))
 
-    def _react(self, seat: Seat, kind: str, content: Any) -> Iterator[tuple[Job, TaskRecord]]:
+    def _react(self, seat: Seat, kind: str, content: Any) -> Iterator[Done]:
         assert seat.job is not None
         match kind:
             case "ready":
@@ -168,9 +169,9 @@ class Crew:
                 # The worker knows the folder by its absolute path, the user by what was typed.
                 raise StoreError(content.replace(str(self._store.root.absolute()), str(self._store.root)))
             case "finished":
-                record = parse_record(content)
+                outcome = Part.model_validate(content) if seat.job.chunk else parse_record(content)
                 job, seat.job = seat.job, None
-                yield job, record
+                yield job, outcome
 
     def _overdue(self, worker: WorkerProcess) -> Failure:
         where = worker.where_it_hangs()
@@ -178,11 +179,3 @@ class Crew:
             message = f"the worker process did not begin within {START_LIMIT_S:g} s"
             return Failure(kind=FailureKind.CRASHED, message=message, where=where)
         return Failure(kind=FailureKind.TIMEOUT, message=f"not done after {self._limit:g} s", where=where)
-
-
-def _ask_the_same(job: Job, other: Job | None) -> bool:
-    """Whether one answer of the model serves both."""
-    if other is None or job.task.model != other.task.model:
-        return False
-    shared = job.task.benchmark_class.reusable_output_id
-    return shared is not None and shared == other.task.benchmark_class.reusable_output_id

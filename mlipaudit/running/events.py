@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from mlipaudit.failures import Failure
     from mlipaudit.record import TaskRecord
     from mlipaudit.running.plan import Plan, Task
 
@@ -66,6 +67,18 @@ class TaskProgress:
 
 
 @dataclass(frozen=True)
+class TaskPartlyDone:
+    """So many chunks of task number `index` are stored, of so many; others do the rest."""
+
+    index: int
+    task: Task
+    done: int
+    count: int
+    failure: Failure | None = None
+    """Why the task comes to nothing, where a chunk has failed."""
+
+
+@dataclass(frozen=True)
 class TaskFinished:
     """Task number `index` is stored."""
 
@@ -74,5 +87,14 @@ class TaskFinished:
     record: TaskRecord
 
 
-Event = RunStarted | DataProgress | TaskKept | TaskRepeated | TaskStarted | TaskProgress | TaskFinished
+Event = (
+    RunStarted
+    | DataProgress
+    | TaskKept
+    | TaskRepeated
+    | TaskStarted
+    | TaskProgress
+    | TaskPartlyDone
+    | TaskFinished
+)
 Emit = Callable[[Event], None]

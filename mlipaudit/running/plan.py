@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from mlipaudit import registry
@@ -16,6 +17,7 @@ from mlipaudit.failures import Failure
 from mlipaudit.models import ModelSpec
 from mlipaudit.record import Identity, protocol_as_dict
 from mlipaudit.run_mode import RunMode
+from mlipaudit.running.own_files import NO_FILE, OwnFile, with_own_files
 
 DownloadProgress = Callable[[str, int, int], None]
 """Called with a data name, how many bytes have come, of how many."""
@@ -34,6 +36,8 @@ class Task:
     data: DataSet | Failure | None = None
     """Verified input data, or why there is none; None for a benchmark of the 0.1.x kind that brings its own."""
     command: str = ""
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
+    """Of a benchmark on a file of the user's."""
 
     @property
     def benchmark_class(self) -> type[Benchmark]:
@@ -46,6 +50,11 @@ class Task:
         return self.data if isinstance(self.data, DataSet) else None
 
     @property
+    def protocol(self) -> Any:
+        """Settings under which the model is asked, and its answers are judged."""
+        return self.benchmark_class.protocol_of(self.run_mode, self.options)
+
+    @property
     def identity(self) -> Identity:
         """What the result will be filed under; the precision is known once the model is loaded."""
         cls = self.benchmark_class
@@ -54,7 +63,7 @@ class Task:
             benchmark=self.benchmark,
             benchmark_version=cls.version,
             data_sha256=self.dataset.sha256 if self.dataset else None,
-            protocol=protocol_as_dict(cls.protocols.get(self.run_mode)),
+            protocol=protocol_as_dict(self.protocol),
             run_mode=self.run_mode,
             seed=self.seed,
         )
@@ -97,9 +106,11 @@ class Plan:
 
     def with_data(self, progress: DownloadProgress) -> Plan:
         """The plan with the input data of every task found and verified, or the reason why it is not."""
-        classes = {task.benchmark: task.benchmark_class for task in self.tasks}
+        classes = {task.benchmark: task.benchmark_class for task in self.tasks if task.data is None}
         found = {name: self._fetch(cls, progress=progress) for name, cls in classes.items()}
-        return replace(self, tasks=tuple(replace(task, data=found[task.benchmark]) for task in self.tasks))
+        return replace(
+            self, tasks=tuple(replace(t, data=found[t.benchmark]) if t.data is None else t for t in self.tasks)
+        )
 
     def _fetch(self, benchmark_class: type[Benchmark], *, progress: DownloadProgress) -> DataSet | Failure | None:
         name = benchmark_class.data_folder_name()
@@ -122,23 +133,36 @@ def _about(model: ModelSpec) -> dict[str, Any]:
 
 
 def choose_benchmarks(
-    *, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None, suite: str = "core"
+    *,
+    include: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    suite: str = "core",
+    files: Mapping[str, OwnFile] = MappingProxyType({}),
 ) -> list[str]:
-    """Names of the benchmarks to run: those named, in that order, or an installed suite less the excluded ones.
+    """Names of the benchmarks to run: those named, in that order, or an installed suite, and those on files of the
+    user's; less the excluded ones.
 
     Raises:
         UnknownNameError: a name that is not registered.
         UsageError: nothing is left to run.
     """
-    known = registry.names(registry.BENCHMARKS)
+    known = [*registry.names(registry.BENCHMARKS), *files, *(name.partition(":")[0] for name in files)]
     for name in [*(include or ()), *(exclude or ())]:
         if name not in known:
-            raise UnknownNameError("benchmark", name, known)
+            raise _unknown(name, known)
     members: Any = include or registry.load(registry.SUITES, suite)
-    chosen = [name for name in dict.fromkeys(members) if name in known and name not in (exclude or ())]
+    members = with_own_files([name for name in members if name in known], files)
+    chosen = [name for name in members if not {name, name.partition(":")[0]} & set(exclude or ())]
     if not chosen:
         raise UsageError("no benchmark is left to run")
     return chosen
+
+
+def _unknown(name: str, known: Sequence[str]) -> UsageError:
+    stem = name.partition(":")[0]
+    if stem in registry.names(registry.FILE_BENCHMARKS):
+        return UsageError(f"benchmark {name!r} works on a file of yours: pass --{stem} FILE")
+    return UnknownNameError("benchmark", name, known)
 
 
 def make_plan(
@@ -150,17 +174,21 @@ def make_plan(
     seed: int,
     command: str = "",
     data_input_dir: str | None = None,
+    files: Mapping[str, OwnFile] = MappingProxyType({}),
 ) -> Plan:
     """Every model on every benchmark, model by model; those that need a quiet machine come last.
+
+    `files` are those of the benchmarks that work on a file of the user's.
 
     Raises:
         UserError: a benchmark cannot be imported, or there is no such edition.
     """
     plan = Plan((), run_mode, data, seed, command, data_input_dir)
+    own = {benchmark: files.get(benchmark, NO_FILE) for benchmark in benchmarks}
     tasks = [
-        Task(model, benchmark, run_mode, seed, plan.edition, None, command)
+        Task(model, name, run_mode, seed, plan.edition, own[name].data, command, own[name].options)
         for model in models
-        for benchmark in benchmarks
+        for name in benchmarks
     ]
     tasks.sort(key=lambda task: task.benchmark_class.runs_alone)
     return replace(plan, tasks=tuple(tasks))

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from mlipaudit.benchmark import BenchmarkResult
 from mlipaudit.failures import Failure
 from mlipaudit.record import UNKNOWN, Provenance, TaskRecord
 from mlipaudit.running.environment import uses_huge_pages
@@ -48,7 +47,7 @@ def provenance_of(task: Task, surroundings: Surroundings, *, precision: str = UN
         model_source=task.model.basename,
         model_options=task.model.options,
         data_edition=task.dataset.edition if task.dataset else task.edition,
-        data_name=task.benchmark_class.data_folder_name(),
+        data_name=task.dataset.name if task.dataset else task.benchmark_class.data_folder_name(),
         data_origin=task.dataset.origin if task.dataset else {},
         versions=surroundings.versions,
         device=surroundings.device,
@@ -69,7 +68,7 @@ def failed_record(
         "num_compilations": 0,
     }
     provenance = provenance_of(task, surroundings, **about)
-    result = BenchmarkResult(failed=True, score=0.0, failure=failure)
+    result = task.benchmark_class.result_of_failure(failure, task.protocol)
     return TaskRecord.model_construct(result=result, provenance=provenance)
 
 

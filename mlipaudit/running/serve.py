@@ -33,23 +33,25 @@ def main(connection: Connection, last_words: int, store: Path, cores: list[int])
         os.sched_setaffinity(0, cores)
     from mlipaudit.errors import StoreError
     from mlipaudit.running.worker import Worker
-    from mlipaudit.store import ResultStore
+    from mlipaudit.store import ResultStore, content_of
 
     worker = Worker(ResultStore(store))
     reporter = Reporter(connection)
     reporter.send("ready", asdict(worker.surroundings))
     while True:
         try:
-            task = connection.recv()
+            task, chunk = connection.recv()
         except EOFError:
             return
         try:
-            record = worker.run(task, reporter.progress)
+            if chunk is None:
+                content = content_of(worker.run(task, reporter.progress))
+            else:
+                content = json.loads(worker.run_chunk(task, chunk, reporter.progress).model_dump_json())
         except StoreError as error:
             reporter.send("store_error", str(error))
         else:
-            result, provenance = record.result.model_dump_json(), record.provenance.model_dump_json()
-            reporter.send("finished", {**json.loads(result), "provenance": json.loads(provenance)})
+            reporter.send("finished", content)
 
 
 class Reporter:

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from mlipaudit.backends.checkpoints import Checkpoints
 from mlipaudit.benchmark import Benchmark, BenchmarkResult, Progress
@@ -14,6 +16,7 @@ from mlipaudit.errors import ModelLoadError, StoreError
 from mlipaudit.failures import Failure, TaskTimeoutError
 from mlipaudit.models import ModelSpec
 from mlipaudit.record import UNKNOWN, TaskRecord
+from mlipaudit.running.chunks import Chunk, Part, ReferenceData
 from mlipaudit.running.limits import time_limit
 from mlipaudit.running.plan import Task
 from mlipaudit.running.provenance import Surroundings, peak_memory_bytes, provenance_of
@@ -21,6 +24,8 @@ from mlipaudit.store import ResultStore
 
 if TYPE_CHECKING:
     from mlipaudit.backends.contract import Backend
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -42,6 +47,18 @@ class Compilations:
             self.seconds += duration_secs
 
 
+@dataclass(frozen=True)
+class Attempt(Generic[T]):
+    """What came of a task."""
+
+    value: T | None
+    failure: Failure | None
+    """Why there is no value."""
+    benchmark: Benchmark | None
+    about: dict[str, Any]
+    """What only the one who did it knows of its provenance."""
+
+
 @dataclass
 class Worker:
     """Keeps the loaded model and its compiled programs between tasks, until a task of another model comes."""
@@ -50,6 +67,7 @@ class Worker:
     surroundings: Surroundings = field(init=False)
     _loaded: dict[ModelSpec, tuple[Any, Backend] | ModelLoadError] = field(default_factory=dict)
     _compilations: Compilations = field(default_factory=Compilations)
+    _reference_data: ReferenceData = field(default_factory=ReferenceData)
 
     def __post_init__(self) -> None:
         from mlipaudit.backends.compilation_cache import use_compilation_cache
@@ -69,34 +87,74 @@ class Worker:
         Raises:
             StoreError: the answers cannot be written.
         """
+        source: str | None = None
+
+        def audit(benchmark: Benchmark) -> BenchmarkResult:
+            nonlocal source
+            source = self._use_shared_output(task, benchmark, progress)
+            if source is None:
+                benchmark.run_model()
+            return benchmark.analyze()
+
+        done = self._attempt(task, progress, audit, limit=limit)
+        result = done.value or task.benchmark_class.result_of_failure(done.failure, task.protocol)
+        output = None if result.failure else self._store_output(task, done.benchmark)
+        about = {**done.about, "output_sha256": output, "output_from": source}
+        return TaskRecord.model_construct(
+            result=result, provenance=provenance_of(task, self.surroundings, **about)
+        )
+
+    def run_chunk(self, task: Task, chunk: Chunk, progress: Progress, *, limit: float | None = None) -> Part:
+        """The model's answers for one chunk of a task; whatever goes wrong becomes part of them.
+
+        Args: as those of `run`.
+        """
+
+        def ask(benchmark: Benchmark) -> dict[str, Any]:
+            reference = self._reference_data.of(task)
+            chunks = benchmark.chunks(reference)
+            if len(chunks) != chunk.count:
+                raise ValueError(
+                    f"the data has {len(chunks)} chunks here, and {chunk.count} where the run was planned"
+                )
+            output = benchmark.ask_chunk(benchmark.backend, reference, chunks[chunk.number - 1])
+            return json.loads(output.model_dump_json())
+
+        done = self._attempt(task, progress, ask, limit=limit)
+        return Part(
+            chunk=chunk.number,
+            count=chunk.count,
+            output=done.value,
+            failure=done.failure,
+            provenance=provenance_of(task, self.surroundings, **done.about),
+        )
+
+    def _attempt(
+        self, task: Task, progress: Progress, action: Callable[[Benchmark], T], *, limit: float | None
+    ) -> Attempt[T]:
+        """What an action on the task's benchmark comes to, and how long it took."""
         started = datetime.now(UTC).isoformat(timespec="seconds")
         clock, before = time.perf_counter(), replace(self._compilations)
-        benchmark, source = None, None
+        benchmark, value, failure = None, None, None
         try:
             with time_limit(limit):
                 benchmark = self._prepare(task, progress)
-                source = self._use_shared_output(task, benchmark, progress)
-                if source is None:
-                    benchmark.run_model()
-                result = benchmark.analyze()
+                value = action(benchmark)
         except (Exception, SystemExit, TaskTimeoutError) as error:  # around a task: it costs only itself
-            result = BenchmarkResult(failed=True, score=0.0, failure=Failure.from_exception(error))
-        provenance = provenance_of(
-            task,
-            self.surroundings,
-            precision=benchmark.backend.precision if benchmark else UNKNOWN,
-            started_at=started,
-            wall_seconds=time.perf_counter() - clock,
-            compile_seconds=self._compilations.seconds - before.seconds,
-            num_compilations=self._compilations.count - before.count,
-            peak_memory_bytes=peak_memory_bytes(),
-            output_sha256=None if result.failure else self._store_output(task, benchmark),
-            output_from=source,
-        )
-        return TaskRecord.model_construct(result=result, provenance=provenance)
+            failure = Failure.from_exception(error)
+        about = {
+            "precision": benchmark.backend.precision if benchmark else UNKNOWN,
+            "started_at": started,
+            "wall_seconds": time.perf_counter() - clock,
+            "compile_seconds": self._compilations.seconds - before.seconds,
+            "num_compilations": self._compilations.count - before.count,
+            "peak_memory_bytes": peak_memory_bytes(),
+        }
+        return Attempt(value, failure, benchmark, about)
 
     def _prepare(self, task: Task, progress: Progress) -> Benchmark:
         force_field, backend = self._load(task.model)
+        more: dict[str, Any] = {"options": task.options} if task.options else {}  # others may not know it
         return task.benchmark_class(
             force_field,
             data_input_dir=_NOWHERE,
@@ -106,6 +164,7 @@ class Worker:
             backend=backend,
             input_data=task.dataset,
             checkpoints=Checkpoints(self.store.unfinished(task.model.name, task.benchmark), task.identity.task_id),
+            **more,
         )
 
     def _use_shared_output(self, task: Task, benchmark: Benchmark, progress: Progress) -> str | None:

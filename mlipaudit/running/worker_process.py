@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from mlipaudit.failures import Failure, FailureKind, without_folders
+from mlipaudit.running.chunks import Chunk
 from mlipaudit.running.devices import Place
 from mlipaudit.running.environment import for_models
 from mlipaudit.running.plan import Task
@@ -63,12 +64,12 @@ class WorkerProcess:
         """Whether the process still runs."""
         return self._process.poll() is None
 
-    def give(self, task: Task) -> None:
-        """Hand over a task; a process that has just died does not get it."""
+    def give(self, task: Task, chunk: Chunk | None = None) -> None:
+        """Hand over a task, or a chunk of it; a process that has just died does not get it."""
         if self._stderr is not None:
             self._heard = os.fstat(self._stderr.fileno()).st_size
         with suppress(BrokenPipeError, ConnectionResetError):
-            self.connection.send(task)
+            self.connection.send((task, chunk))
 
     def messages(self) -> Iterator[Message]:
         """What has come in; ends when there is nothing more for now."""
@@ -99,10 +100,14 @@ class WorkerProcess:
             message += f"; its last words: {last}"
         return Failure(kind=FailureKind.CRASHED, message=message, where=innermost_frame(self._spoken()))
 
-    def stop(self) -> None:
-        """End the process and whatever it has started, at once."""
+    def kill(self) -> None:
+        """Let the process die, and whatever it has started."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End the process and whatever it has started, at once."""
+        self.kill()
         self._process.wait()
         self.connection.close()
         self._last_words.close()

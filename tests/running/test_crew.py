@@ -14,7 +14,8 @@ from mlipaudit.failures import Failure, FailureKind, TaskTimeoutError
 from mlipaudit.models import parse_models
 from mlipaudit.run_mode import RunMode
 from mlipaudit.running import devices
-from mlipaudit.running.crew import Crew, Job
+from mlipaudit.running.backlog import Backlog, Portion
+from mlipaudit.running.crew import Crew
 from mlipaudit.running.devices import Place, places, usable_gpus
 from mlipaudit.running.events import TaskFinished, TaskProgress, TaskStarted
 from mlipaudit.running.executor import Settings, execute
@@ -211,15 +212,16 @@ def test_a_task_without_data_needs_no_worker(tmp_path, monkeypatch):
     assert (record.result.failure, record.result.score) == (failure, 0.0)
 
 
-def test_a_free_worker_prefers_the_model_it_has(tmp_path):
+def test_a_free_worker_prefers_the_model_it_has():
     one, two, three = plan_of(["toy", "toy:depth=0.3", "toy:depth=0.4"]).tasks
-    crew = Crew([Place(), Place()], ResultStore(tmp_path), lambda event: None, limit=None, verbose=False)
-    mine, other = crew._seats
-    mine.model, other.model = two.model, one.model
-    queue = [Job(1, one), Job(2, two), Job(3, three)]
-    assert crew._best_for(mine, queue) == queue[1]
-    assert crew._best_for(mine, [queue[0], queue[2]]) == queue[2]
-    assert crew._best_for(mine, queue[:1]) == queue[0]
+
+    def taken(*tasks):
+        backlog = Backlog(Portion(index, task) for index, task in enumerate(tasks, start=1))
+        return backlog.take(loaded=two.model, elsewhere={one.model}).task
+
+    assert taken(one, two, three) is two
+    assert taken(one, three) is three
+    assert taken(one) is one
 
 
 # Stacks as faulthandler writes them

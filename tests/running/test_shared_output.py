@@ -8,7 +8,7 @@ import pytest
 from mlipaudit import registry
 from mlipaudit.benchmarks.tautomers import TautomersBenchmark
 from mlipaudit.cli import main
-from mlipaudit.running.crew import _ask_the_same
+from mlipaudit.running.backlog import Job, Portion
 from mlipaudit.store import ResultStore
 
 PAIR = ("tautomers", "second_look")
@@ -87,12 +87,14 @@ def test_answers_with_another_seed_or_damaged_ones_are_not_used(asked, tmp_path)
 
 
 def test_workers_do_not_ask_the_same_at_the_same_time():
-    def job(model, shared):
-        return SimpleNamespace(
-            task=SimpleNamespace(model=model, benchmark_class=SimpleNamespace(reusable_output_id=shared))
-        )
+    def task(model, shared):
+        benchmark = SimpleNamespace(reusable_output_id=shared, runs_alone=False)
+        return SimpleNamespace(model=model, benchmark_class=benchmark)
 
-    assert _ask_the_same(job("a", PAIR), job("a", PAIR))
-    assert not _ask_the_same(job("a", PAIR), job("b", PAIR))
-    assert not _ask_the_same(job("a", None), job("a", None))
-    assert not _ask_the_same(job("a", PAIR), None)
+    def ask_the_same(one, other):
+        return Portion(1, one).asks_what(other and Job(2, other))
+
+    assert ask_the_same(task("a", PAIR), task("a", PAIR))
+    assert not ask_the_same(task("a", PAIR), task("b", PAIR))
+    assert not ask_the_same(task("a", None), task("a", None))
+    assert not ask_the_same(task("a", PAIR), None)

@@ -24,7 +24,7 @@ from mlipaudit.reporting.charts.grammar import (
     shape_of,
     tooltip,
 )
-from mlipaudit.reporting.charts.readings import Answers, answers_of
+from mlipaudit.reporting.charts.readings import Answers, answers_of, finite
 from mlipaudit.reporting.contents import Contents, benchmark_class
 from mlipaudit.reporting.rows import Row, rows_of
 from mlipaudit.reporting.tables import number
@@ -181,7 +181,9 @@ def speed_chart(contents: Contents) -> Chart | None:
         f"Timed elsewhere, and not shown: {', '.join(others)}" if others else "",
         f"Without a speed or a score: {', '.join(absent)}" if absent else "",
     )
-    layers = _speed_layers(data, chosen[0], contents.coloured)
+    metric = chosen[0].metric
+    title = Axis("", f"{in_words(chosen[0].field)}, median over systems", _unit(metric)).title
+    layers = _score_against(data, title, contents.coloured)
     return chart("speed", "Accuracy against speed", layers, data=data, caption=caption)
 
 
@@ -215,10 +217,13 @@ def _accuracies(contents: Contents, *, run_mode: str, edition: str | None) -> di
     return rows
 
 
-def _speed_layers(data: Sequence[Datum], speed: Speed, models: Sequence[str]) -> list[Spec]:
+def _unit(metric: Metric) -> str:
+    return metric.unit if metric.unit not in ("", "1") else ""
+
+
+def _score_against(data: Sequence[Datum], title: str, models: Sequence[str]) -> list[Spec]:
+    """A point per model: its score over what `title` says of it."""
     shown = in_order(models, (datum["model"] for datum in data))
-    unit = speed.metric.unit if speed.metric.unit not in ("", "1") else ""
-    title = Axis(speed.field, f"{in_words(speed.field)}, median over systems", unit).title
     encoding: Spec = {
         "x": quantity(
             "x", title, **logarithmic([datum["x"] / 1.3 for datum in data] + [d["x"] * 1.3 for d in data])
@@ -234,6 +239,67 @@ def _speed_layers(data: Sequence[Datum], speed: Speed, models: Sequence[str]) ->
         {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": _spread(encoding, "y")},
         {"mark": point, "encoding": {**encoding, "shape": shape_of(models, shown), "tooltip": hover}},
     ]
+
+
+# Accuracy against cost
+
+
+def price_chart(contents: Contents) -> Chart | None:
+    """Mean score against the price that a benchmark declares, where models have both.
+
+    Of prices under different run modes and editions, the most frequent ones are shown.
+    """
+    prices = [price for record in contents.records if (price := _price_of(record))]
+    if not prices:
+        return None
+    kind = Counter(price.kind for price in prices).most_common(1)[0][0]
+    chosen = {price.record.provenance.model: price for price in prices if price.kind == kind}
+    run_mode, edition, field, unit = kind
+    scores = _accuracies(contents, run_mode=run_mode, edition=edition)
+    data = [
+        {
+            **_with_interval(scores[model], "y"),
+            "x": price.value,
+            "text": price.record.provenance.identity.precision,
+        }
+        for model, price in chosen.items()
+        if model in scores
+    ]
+    if not data:
+        return None
+    absent = [model for model in contents.models if model not in {datum["model"] for datum in data}]
+    caption = sentences(
+        "Left is cheaper, up is more accurate",
+        "Lines: 95 % intervals of the score",
+        f"Counted, not timed, run mode {run_mode}",
+        f"Without a price or a score: {', '.join(absent)}" if absent else "",
+    )
+    layers = _score_against(data, Axis("", in_words(field), unit).title, contents.coloured)
+    return chart("cost", "Accuracy against cost", layers, data=data, caption=caption)
+
+
+class Price(NamedTuple):
+    """What a model costs, as a benchmark that declares a price says."""
+
+    record: TaskRecord
+    field: str
+    metric: Metric
+    value: float
+
+    @property
+    def kind(self) -> tuple[str, str | None, str, str]:
+        """Equal for prices that may be compared: run mode, edition, field and unit."""
+        p = self.record.provenance
+        return p.identity.run_mode, p.data_edition, self.field, _unit(self.metric)
+
+
+def _price_of(record: TaskRecord) -> Price | None:
+    """The first declared price of a result that has a value."""
+    for field, metric in metrics_of(type(record.result)).items():
+        value = finite(getattr(record.result, field)) if metric.is_price else None
+        if value is not None and value > 0:
+            return Price(record, field, metric, value)
+    return None
 
 
 # Intervals

@@ -19,8 +19,8 @@ from mlipaudit.reporting.blocks import (
     ScoreBar,
     Table,
 )
-from mlipaudit.reporting.charts import heatmap, score_chart, speed_chart
-from mlipaudit.reporting.contents import Contents
+from mlipaudit.reporting.charts import heatmap, price_chart, score_chart, speed_chart
+from mlipaudit.reporting.contents import Contents, is_scored
 from mlipaudit.reporting.leaderboard import Ranking, Standing, rankings
 from mlipaudit.reporting.pages.parts import (
     NOTHING,
@@ -49,6 +49,8 @@ def overview_page(contents: Contents) -> Page:
         blocks += _ranking(ranking, contents, number)
     if speed := speed_chart(contents):
         blocks += [Heading("Accuracy against speed"), speed]
+    if price := price_chart(contents):
+        blocks += [Heading("Accuracy against cost"), price]
     if failures := failure_table(contents.records, name="failures", with_benchmark=True):
         blocks.append(Folded(f"Everything that failed ({len(failures.rows)})", (failures,)))
     blocks.append(Folded("How to read this", tuple(Paragraph(text) for text in HOW_TO_READ)))
@@ -63,7 +65,7 @@ def _ranking(ranking: Ranking, contents: Contents, number: int) -> Iterator[Bloc
     overall = [standing.overall for standing in ranking.standings]
     if len(overall) > 1 and (chart := score_chart(overall, contents.coloured)):
         yield chart
-    tasks = [row for standing in ranking.standings for row in standing.tasks.values()]
+    tasks = [row for standing in ranking.standings for name, row in standing.tasks.items() if is_scored(name)]
     if len(ranking.benchmarks) > 1 and (chart := heatmap(tasks)):
         yield chart
     yield _by_benchmark(ranking, f"benchmarks-{number + 1}")

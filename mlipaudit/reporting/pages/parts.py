@@ -129,14 +129,22 @@ def warnings_of(records: Iterable[TaskRecord]) -> list[Notice]:
 
 
 def worst_first(records: Sequence[TaskRecord]) -> list[str]:
-    """Systems of one benchmark, by their mean score over models; those without a score of their own come last."""
+    """Systems of one benchmark, by their mean score over models; then those that a result names as its worst, then
+    the others."""
     scores: dict[str, list[float]] = {}
     for record in records:
         for name in systems_of(record.result):
             scores.setdefault(name, [])
         for name, score in scores_of(record.result).items():
             scores[name].append(score)
-    return sorted(scores, key=lambda name: sum(scores[name]) / len(scores[name]) if scores[name] else 2.0)
+    named = [name for record in records for name in getattr(record.result, "worst_systems", ())]
+    worst = {name: place for place, name in reversed(list(enumerate(named)))}
+
+    def rank(name: str) -> tuple[float, int]:
+        own = scores[name]
+        return sum(own) / len(own) if own else 2.0, worst.get(name, len(named)) if not own else 0
+
+    return sorted(scores, key=rank)
 
 
 def settings_of(contents: Contents) -> str:
