@@ -39,7 +39,8 @@ class Head:
     def title(self) -> str:
         """Quantity, name and unit."""
         words = f"{self.quantity} {self.name}".strip().replace("_", " ")
-        return f"{words} ({self.unit})" if self.unit not in ("", "1") else words
+        said = self.unit in ("", "1") or words.endswith(self.unit)
+        return words if said else f"{words} ({self.unit})"
 
 
 @dataclass
@@ -165,7 +166,10 @@ def _plain(row: Row) -> dict[str, object]:
 
 
 def _short(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.4g}"
+    """Counts in full, other numbers with four digits."""
+    if value is None:
+        return NOTHING
+    return str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
 def _markdown(header: list[str], lines: list[list[str]]) -> str:
