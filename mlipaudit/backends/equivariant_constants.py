@@ -1,28 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants of equivariant networks, summed up by numpy.
+"""Constants of equivariant networks, computed by numpy.
 
 e3j, the library under mlip's networks, merges the coefficients of its tensor products by a hundred small jax programs,
-each compiled for itself: seven seconds of the first trace of a MACE. The same sums take numpy milliseconds. Where e3j
-has changed, or the coefficients are not numbers yet, its own function does the work.
+each compiled for itself: seven seconds of the first trace of a MACE. The same sums take numpy milliseconds. And e3nn
+normalises activations over a million points between -1 and 1, which the compiler computes beforehand and puts into
+the program: a second, and half of what a run adds to the cache of compiled programs. Where these libraries
+have changed, or the numbers are not known yet, their own functions do the work.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import jax.scipy.special
 import numpy as np
 from jax.experimental import sparse
 
-NAME = "sparse_bcoo"
+NAME, POINTS = "sparse_bcoo", "normalspace"
 
 
-def merge_with_numpy() -> None:
-    """Let e3j's modules, as far as they are loaded, merge coefficients in numpy; more than once does no harm."""
+def use_numpy() -> None:
+    """Let e3j and e3nn, as far as they are loaded, compute their constants in numpy; twice does no harm."""
+    _merge_with_numpy()
+    activation = sys.modules.get("e3nn_jax._src.activation")
+    if hasattr(activation, POINTS):
+        setattr(activation, POINTS, normal_points)
+
+
+@cache
+def normal_points(n: int) -> jax.Array:
+    """The n points that divide the normal distribution into parts of equal weight; bit for bit those of e3nn."""
+    with jax.ensure_compile_time_eval():
+        return jnp.sqrt(2) * jax.scipy.special.erfinv(jnp.asarray(evenly_spaced(n + 2)[1:-1]))
+
+
+def evenly_spaced(n: int) -> np.ndarray:
+    """n numbers from -1 to 1 in single precision, rounded as a compiled `jax.numpy.linspace`."""
+    step = np.arange(n - 1, dtype=np.float32) * (np.float32(1) / np.float32(n - 1))
+    return np.append(step - (np.float32(1) - step), np.float32(1))
+
+
+def _merge_with_numpy() -> None:
     home = sys.modules.get("e3j.utils.sparse")
     original = getattr(home, NAME, None)
     if original is None or hasattr(original, "__wrapped__") or not hasattr(home, "narrow_index_dtype"):

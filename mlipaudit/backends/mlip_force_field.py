@@ -21,7 +21,7 @@ from mlip.models.predictors.energy_heads import standard_energy_computation_head
 
 from mlipaudit.backends.ase_dynamics import simulate_with_ase
 from mlipaudit.backends.contract import Backend, CountProgress, ForwardPass, Prediction, SystemRun
-from mlipaudit.backends.equivariant_constants import merge_with_numpy
+from mlipaudit.backends.equivariant_constants import use_numpy
 from mlipaudit.backends.graph_calculator import GraphCalculator
 from mlipaudit.backends.jax_batching import (
     Shape,
@@ -50,7 +50,7 @@ class ForceFieldBackend(Backend):
     engines = ("jax_md", "ase")
 
     def __init__(self, force_field: ForceField) -> None:
-        merge_with_numpy()
+        use_numpy()
         self.force_field = force_field
         self._programs: dict[tuple[bool, bool], Any] = {}
         self._forward: dict[Shape, tuple[Any, float]] = {}
