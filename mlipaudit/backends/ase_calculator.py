@@ -46,7 +46,7 @@ class CalculatorBackend(Backend):
 
         return cost_of_calculator(self.calculator, systems, cutoff=self.cutoff)
 
-    def forward_pass(self, atoms: Atoms) -> ForwardPass:
+    def forward_pass(self, atoms: Atoms, *, spare_pairs: bool = False) -> ForwardPass:
         """A forced recomputation; its neighbour list is part of it and cannot be told apart."""
         atoms = atoms.copy()
 

@@ -272,8 +272,14 @@ class Backend(ABC):
         return Cost(cutoff=self.cutoff, not_applicable=dict.fromkeys(QUANTITIES, why))
 
     @abstractmethod
-    def forward_pass(self, atoms: Atoms) -> ForwardPass:
-        """A prepared, compiled evaluation of energy and forces of one system."""
+    def forward_pass(self, atoms: Atoms, *, spare_pairs: bool = False) -> ForwardPass:
+        """A prepared, compiled evaluation of energy and forces of one system.
+
+        Args:
+            atoms: the system.
+            spare_pairs: whether to evaluate the padded graph of dynamics through ASE rather than that of exactly this
+                structure, so that one program is compiled for both.
+        """
 
     @abstractmethod
     def _predict(

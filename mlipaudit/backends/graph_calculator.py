@@ -10,7 +10,7 @@ import numpy as np
 from ase import Atoms
 from ase.calculators.calculator import Calculator, all_changes
 
-from mlipaudit.backends.jax_batching import Shape, pack
+from mlipaudit.backends.jax_batching import Shape, Structure, exact_shape, pack
 from mlipaudit.failures import NeighbourOverflowError
 
 if TYPE_CHECKING:
@@ -31,6 +31,22 @@ def grown(needed: int, *, growths: int) -> int:
     return -(-(int((1.05 if growths == 1 else 1.25) * needed) + 8) // 8) * 8
 
 
+def with_spare_pairs(structure: Structure, *, growths: int = 1) -> Shape:
+    """Capacity for a structure that is going to move.
+
+    Raises:
+        NeighbourOverflowError: see `grown`.
+    """
+    long_range = None if structure.long_range is None else grown(len(structure.long_range), growths=growths)
+    return Shape(
+        atoms=len(structure.atoms) + 1,
+        edges=grown(len(structure.edges), growths=growths),
+        graphs=2,
+        long_range_edges=long_range,
+        periodic=structure.periodic,
+    )
+
+
 class GraphCalculator(Calculator):
     """Evaluates the compiled model on fresh neighbour lists, whose capacity grows a bounded number of times."""
 
@@ -39,7 +55,6 @@ class GraphCalculator(Calculator):
     def __init__(self, backend: ForceFieldBackend) -> None:
         super().__init__()
         self._backend = backend
-        self._program = backend.program(forces=True)
         self._shape: Shape | None = None
         self._growths = 0
 
@@ -56,9 +71,10 @@ class GraphCalculator(Calculator):
         """
         super().calculate(atoms, properties, system_changes)
         structure = self._backend.structure(self.atoms)
-        long_range = None if structure.long_range is None else len(structure.long_range)
-        self._shape = self._fitting(len(structure.edges), long_range)
-        answers = jax.device_get(self._program(self._backend.params, pack([structure], self._shape)))
+        shape = self._fitting(structure)
+        graph = pack([structure], shape)
+        program, _ = self._backend.compiled(graph, shape)
+        answers = jax.device_get(program(self._backend.params, graph))
         energy = answers["node_energy"] if "node_energy" in answers else np.atleast_1d(answers["energy"])[:1]
         own = float(np.asarray(energy, np.float64).reshape(-1)[: len(self.atoms)].sum())
         self.results = {
@@ -66,15 +82,14 @@ class GraphCalculator(Calculator):
             "forces": np.asarray(answers["forces"][: len(self.atoms)], np.float64),
         }
 
-    def _fitting(self, edges: int, long_range: int | None) -> Shape:
-        shape = self._shape
-        if shape and edges <= shape.edges and (long_range or 0) <= (shape.long_range_edges or 0):
-            return shape
-        self._growths += 1
-        return Shape(
-            atoms=len(self.atoms) + 1,
-            edges=grown(edges, growths=self._growths),
-            graphs=2,
-            long_range_edges=None if long_range is None else grown(long_range, growths=self._growths),
-            periodic=bool(self.atoms.pbc.any()),
-        )
+    def _fitting(self, structure: Structure) -> Shape:
+        needed = exact_shape(structure)
+        known = self._shape
+        if (
+            known is None
+            or needed.edges > known.edges
+            or (needed.long_range_edges or 0) > (known.long_range_edges or 0)
+        ):
+            self._growths += 1
+            known = self._shape = with_spare_pairs(structure, growths=self._growths)
+        return known

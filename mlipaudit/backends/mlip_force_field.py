@@ -22,7 +22,7 @@ from mlip.models.predictors.energy_heads import standard_energy_computation_head
 from mlipaudit.backends.ase_dynamics import simulate_with_ase
 from mlipaudit.backends.contract import Backend, CountProgress, ForwardPass, Prediction, SystemRun
 from mlipaudit.backends.equivariant_constants import use_numpy
-from mlipaudit.backends.graph_calculator import GraphCalculator
+from mlipaudit.backends.graph_calculator import GraphCalculator, with_spare_pairs
 from mlipaudit.backends.jax_batching import (
     Shape,
     Structure,
@@ -53,7 +53,7 @@ class ForceFieldBackend(Backend):
         use_numpy()
         self.force_field = force_field
         self._programs: dict[tuple[bool, bool], Any] = {}
-        self._forward: dict[Shape, tuple[Any, float]] = {}
+        self._compiled: dict[Shape, tuple[Any, float]] = {}
         self.md = Dynamics()
 
     @property
@@ -133,18 +133,22 @@ class ForceFieldBackend(Backend):
 
         return cost_of_force_field(self, systems, compiled=compiled)
 
-    def forward_pass(self, atoms: Atoms) -> ForwardPass:
-        """The compiled network on a graph built beforehand, without padding."""
+    def compiled(self, graph: Graph, shape: Shape) -> tuple[Any, float]:
+        """The model with forces, compiled for graphs of a shape, and the seconds that it took."""
+        if shape not in self._compiled:
+            start = time.perf_counter()
+            program = self.program(forces=True).lower(self.params, graph).compile()
+            self._compiled[shape] = program, time.perf_counter() - start
+        return self._compiled[shape]
+
+    def forward_pass(self, atoms: Atoms, *, spare_pairs: bool = False) -> ForwardPass:
+        """The compiled network on a graph built beforehand."""
         start = time.perf_counter()
         structure = self.structure(atoms)
         neighbour_seconds = time.perf_counter() - start
-        shape = exact_shape(structure)
+        shape = with_spare_pairs(structure) if spare_pairs else exact_shape(structure)
         graph = jax.device_put(pack([structure], shape))
-        if shape not in self._forward:
-            start = time.perf_counter()
-            compiled = self.program(forces=True).lower(self.params, graph).compile()
-            self._forward[shape] = compiled, time.perf_counter() - start
-        program, compile_seconds = self._forward[shape]
+        program, compile_seconds = self.compiled(graph, shape)
 
         def evaluate() -> Answers:
             return jax.block_until_ready(program(self.params, graph))

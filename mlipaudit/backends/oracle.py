@@ -23,7 +23,7 @@ class OracleBackend(Backend):
         """Unknown: it covers what it has labels for."""
         return None
 
-    def forward_pass(self, atoms: Atoms) -> ForwardPass:
+    def forward_pass(self, atoms: Atoms, *, spare_pairs: bool = False) -> ForwardPass:
         """An oracle knows energies, not forces."""
         raise NotImplementedError("the oracle has no forces")
 

@@ -131,7 +131,7 @@ def test_a_batch_that_does_not_fit_is_halved_down_to_single_systems(force_fields
             raise RuntimeError("RESOURCE_EXHAUSTED: out of memory")
         return program(params, graph)
 
-    monkeypatch.setattr(backend, "program", lambda *, forces: small_device)
+    monkeypatch.setattr(backend, "program", lambda **which: small_device)
     systems = [cluster(n, seed=n) for n in (8, 12, 25, 5, 18)]
     answers = backend.predict(systems)
     assert answers[2].kind is FailureKind.OUT_OF_MEMORY
@@ -270,3 +270,18 @@ def test_learned_or_several_atomic_energies_stay_with_the_model(force_fields):
     assert fixed_atomic_energies(replace(plain, predictor=other)) is None
     learned = {"params": {**plain.params["params"], "atomic_energies": np.zeros(3)}}
     assert fixed_atomic_energies(replace(plain, params=learned)) is None
+
+
+def test_a_pass_over_spare_pairs_shares_its_program_with_dynamics_through_ase(force_fields):
+    from mlipaudit.backends.graph_calculator import GraphCalculator
+
+    backend, atoms = backend_for(force_fields("tiny_mace")), molecule("CH3OH")
+    exact = backend.forward_pass(atoms).run()
+    padded = backend.forward_pass(atoms, spare_pairs=True).run()
+    assert padded.energy == pytest.approx(exact.energy, rel=3e-7)
+    np.testing.assert_allclose(padded.forces, exact.forces, atol=1e-5)
+    compiled = set(backend._compiled)
+    assert len(compiled) == 2
+    atoms.calc = GraphCalculator(backend)
+    assert atoms.get_potential_energy() == padded.energy
+    assert set(backend._compiled) == compiled

@@ -73,6 +73,7 @@ class InferenceSpeedBenchmark(Benchmark):
             num_timed=3,
             device_warmup_seconds=0.0,
             calibration_seconds=0.1,
+            spare_pairs=True,
             max_structures=2,
             max_seconds=20.0,
         ),

@@ -49,6 +49,8 @@ class SpeedProtocol:
     device_warmup_seconds: float = 2.0
     calibration_seconds: float = 0.5
     """Of each of the four workloads that show how fast the device is, before and after."""
+    spare_pairs: bool = False
+    """Whether passes are over the padded graph of dynamics through ASE: a twentieth more pairs, a compilation less."""
     max_structures: int | None = None
     max_seconds: float | None = None
     """Limit of one measurement; a slower model gets fewer repeats, which the result says. None: no limit."""

@@ -89,7 +89,7 @@ class Stopwatch:
         neighbours.append(None)
         if failure := self._too_slow(self._at_least(structure.num_atoms), structure.num_atoms):
             return failure  # sure to pass the limit, so not begun
-        forward = self.backend.forward_pass(atoms)
+        forward = self.backend.forward_pass(atoms, spare_pairs=self.protocol.spare_pairs)
         compiling[-1], neighbours[-1] = forward.compile_seconds, forward.neighbour_seconds
         start = time.perf_counter()
         first = require_valid(forward.run(), structure.num_atoms)
