@@ -147,7 +147,7 @@ def test_a_model_that_always_raises_is_not_tried_for_every_system(force_fields, 
         calls.append(1)
         raise TypeError("cannot be traced")
 
-    monkeypatch.setattr(backend, "program", lambda *, forces: broken)
+    monkeypatch.setattr(backend, "program", lambda **which: broken)
     answers = backend.predict([molecule("H2O")] * 200)
     assert [answer.kind for answer in answers] == [FailureKind.EXCEPTION] * 200
     assert len(calls) < 20
