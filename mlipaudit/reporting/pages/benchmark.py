@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from mlipaudit.benchmark import Benchmark
+from mlipaudit.benchmark import Benchmark, SystemResult
 from mlipaudit.metric import metrics_of
 from mlipaudit.record import TaskRecord
 from mlipaudit.reporting.blocks import (
@@ -29,6 +29,7 @@ from mlipaudit.reporting.blocks import (
     Table,
 )
 from mlipaudit.reporting.charts import charts_of, curves_of
+from mlipaudit.reporting.charts.grammar import in_words
 from mlipaudit.reporting.contents import Contents, benchmark_class, category_of
 from mlipaudit.reporting.declared import body_of, describe_rule, field_docs, first_line, one_line
 from mlipaudit.reporting.pages.parts import (
@@ -40,6 +41,7 @@ from mlipaudit.reporting.pages.parts import (
     record_link,
     system_id,
     task_cells,
+    value_text,
     warnings_of,
     with_unit,
     worst_first,
@@ -136,21 +138,44 @@ def _record_of(row: Row, contents: Contents) -> TaskRecord | None:
 def _worst_table(
     records: Sequence[TaskRecord], name: str, worst: Sequence[str], linked: Collection[str] | None
 ) -> Table:
+    """Scores of the worst systems; of a benchmark that gives systems no score, their first error that is known."""
     scores = [scores_of(record.result) for record in records]
+    entries = [systems_of(record.result) for record in records]
+    error = "" if any(scores) else _error_of([found[s] for found in entries for s in worst if s in found])
     columns = (Column("system"), *(Column(r.provenance.model, numeric=True) for r in records))
     rows = []
     for system in worst:
         has_page = linked is None or system in linked
         first: Cell = Link(system, page=system_id(name, system)) if has_page else system
-        rows.append((first, *(_system_cell(r, s, system) for r, s in zip(records, scores, strict=True))))
-    return Table(columns, tuple(rows), "worst-systems", caption="Lowest scores first, averaged over the models.")
+        cells = (
+            _system_cell(record, known, found.get(system), system, error)
+            for record, known, found in zip(records, scores, entries, strict=True)
+        )
+        rows.append((first, *cells))
+    caption = "Lowest scores first, averaged over the models."
+    if error:
+        unit = next(metrics_of(type(e))[error].unit for found in entries for e in found.values())
+        caption = f"Those that the results name, with {with_unit(in_words(error), unit)}."
+    return Table(columns, tuple(rows), "worst-systems", caption=caption)
 
 
-def _system_cell(record: TaskRecord, scores: dict[str, float], system: str) -> Cell:
+def _error_of(entries: Sequence[SystemResult]) -> str:
+    """The first field with an error that one of the entries has; empty for none."""
+    for field, metric in metrics_of(type(entries[0])).items() if entries else ():
+        if metric.better == "lower" and any(getattr(entry, field, None) is not None for entry in entries):
+            return field
+    return ""
+
+
+def _system_cell(
+    record: TaskRecord, scores: dict[str, float], entry: SystemResult | None, system: str, error: str
+) -> Cell:
     if failure := record.result.failures.get(system):
         return str(failure.kind)
-    if system not in systems_of(record.result):
+    if entry is None:
         return NOTHING
+    if error:
+        return value_text(getattr(entry, error, None))
     return ScoreBar(scores.get(system), None, record.provenance.model)
 
 

@@ -101,9 +101,9 @@ def failure_table(records: Iterable[TaskRecord], *, name: str, with_benchmark: b
         first = (
             Link(benchmark, page=benchmark_id(benchmark)) if with_benchmark else ModelName(record.provenance.model)
         )
+        known = systems_of(record.result) if record.reasons else {}
         for system, failure in record.reasons.items():
-            known = system in systems_of(record.result)
-            subject: Cell = Link(system, page=system_id(benchmark, system)) if known else system
+            subject: Cell = Link(system, page=system_id(benchmark, system)) if system in known else system
             rows.append((first, "" if system == benchmark else subject, str(failure.kind), failure.message))
     if not rows:
         return None
