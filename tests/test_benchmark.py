@@ -208,6 +208,7 @@ def test_the_names_of_0_1_x_can_be_imported():
         "dihedral_scan",
         "folding_stability",
         "inference_speed",
+        "model_cost",
         "noncovalent_interactions",
         "nudged_elastic_band",
         "nve_energy_conservation",

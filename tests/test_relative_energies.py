@@ -92,8 +92,8 @@ class OneBad(CalculatorBackend):
         super().__init__(ToyCalculator())
         self.bad, self.how = atoms.positions.tobytes(), how
 
-    def _predict_one(self, atoms, *, forces):
-        answer = super()._predict_one(atoms, forces=forces)
+    def _predict_one(self, atoms, **what):
+        answer = super()._predict_one(atoms, **what)
         if atoms.positions.tobytes() != self.bad:
             return answer
         return self.how()

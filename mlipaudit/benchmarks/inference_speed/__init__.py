@@ -111,8 +111,7 @@ class InferenceSpeedBenchmark(Benchmark):
         for done, structure in enumerate(reference):
             stopwatch.tell = partial(self.progress, done=done, total=len(reference))
             stopwatch.measure(structure)
-        after = calibrate()
-        output.calibration = CalibrationResult.around(before, after)
+        output.calibration = CalibrationResult.around(before, after := calibrate())
         output.reference_seconds = [
             0.5 * (before.seconds(s.num_atoms) + after.seconds(s.num_atoms)) for s in reference
         ]
