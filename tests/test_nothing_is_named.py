@@ -10,6 +10,8 @@ import mlipaudit
 from mlipaudit import registry
 
 ROOT = Path(mlipaudit.__file__).parent
+DATA = "benchmarks_data/"
+"""In a wheel the embedded data, and how it was made, lies inside the package."""
 OWN = {
     registry.BENCHMARKS: "benchmarks/",
     registry.FILE_BENCHMARKS: "benchmarks/",
@@ -48,7 +50,7 @@ def test_it_is_named_in_its_own_module_only(group):
     found = [
         (file, kind, what)
         for path in sorted(ROOT.rglob("*.py"))
-        if not (file := path.relative_to(ROOT).as_posix()).startswith(OWN[group])
+        if not (file := path.relative_to(ROOT).as_posix()).startswith((OWN[group], DATA))
         for kind, what in mentions(path, names, modules)
         if (file, kind) not in ALLOWED
     ]
